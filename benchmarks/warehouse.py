@@ -41,7 +41,7 @@ from turnstile_predicates.predicates import And, Comparison, Or, Predicate, Valu
 from turnstile_predicates.sql import sql_of
 from turnstile_server import Server
 from turnstile_spark.transactions.judging import Read, Winner, assess
-from turnstile_spark.transactions.rebasing import TableHead, rebased
+from turnstile_spark.transactions.rebasing import TableHead, rebase
 
 KINDS = {"fact insert": 144, "dimension insert": 12, "fact delete": 12, "optimize": 1}
 JUDGED = ("table", "file", "precise", "tickets", "server")
@@ -163,7 +163,7 @@ class Client:
                     return "refused"
                 if own:
                     base = TableHead.before(own, view.version)
-                    commits[name] = rebased(own, base, base.after(winners))
+                    commits[name] = rebase(own, base, base.after(winners))
                 versions[name] = member["latest"]
                 self.counts["put on top"] += 1
         return "refused"

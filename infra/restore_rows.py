@@ -27,7 +27,7 @@ from typing import Any, Final
 import boto3
 from botocore.config import Config
 
-from turnstile.store.ports import batched
+from turnstile.store.ports import in_batches
 
 Item = dict[str, Any]
 """A row as DynamoDB says it: ``{"key": {"S": "..."}, ...}``."""
@@ -90,7 +90,7 @@ class Table:
 
     def write(self, requests: list[Item]) -> None:
         """Put and delete rows, in no order."""
-        for some in batched(requests, WRITTEN):
+        for some in in_batches(requests, WRITTEN):
             left: Any = {self.name: list(some)}
             for _ in _tries():
                 left = self._client.batch_write_item(RequestItems=left).get("UnprocessedItems")
@@ -107,14 +107,14 @@ def restore(source: Table, target: Table, *, keep: bool, apply: bool) -> Counts:
     """Make ``target`` hold the rows of ``source``; with ``keep`` in addition to its own rows, else
     instead of them."""
     counts = Counts()
-    for rows in batched(source.rows(), READ):
+    for rows in in_batches(source.rows(), READ):
         there = target.find([source.key(row) for row in rows])
         changed = [row for row in rows if there.get(name_of(source.key(row))) != row]
         counts.put += len(changed)
         counts.same += len(rows) - len(changed)
         if apply:
             target.write([{"PutRequest": {"Item": row}} for row in changed])
-    for keys in () if keep else batched(target.rows(keys_only=True), READ):
+    for keys in () if keep else in_batches(target.rows(keys_only=True), READ):
         wanted = source.find(keys)
         lost = [key for key in keys if name_of(key) not in wanted]
         counts.removed += len(lost)

@@ -17,7 +17,7 @@ from typing import Any
 
 from turnstile_http.errors import ApiError
 from turnstile_http.http import Http, path
-from turnstile_http.names import checked, dotted, is_uuid
+from turnstile_http.names import check_name, dotted_name, is_uuid
 
 _UNITY = ("api", "2.1", "unity-catalog")
 
@@ -37,16 +37,16 @@ class Api:
 
     def __init__(self, http: Http, catalog: str) -> None:
         self.http = http
-        self.catalog = checked(catalog, "catalog")
+        self.catalog = check_name(catalog, "catalog")
 
     def _namespaces(self, *parts: str) -> str:
         return path("v1", "catalogs", self.catalog, "namespaces", *parts)
 
     def _namespace(self, name: str, *parts: str) -> str:
-        return self._namespaces(dotted(name.split(".")), *parts)
+        return self._namespaces(dotted_name(name.split(".")), *parts)
 
     def _table(self, namespace: str, table: str, *parts: str) -> str:
-        return self._namespace(namespace, "tables", checked(table, "table"), *parts)
+        return self._namespace(namespace, "tables", check_name(table, "table"), *parts)
 
     def _pages(self, name: str, route: str, member: str, **query: str | None) -> Iterator[dict[str, Any]]:
         token: str | None = None
@@ -78,7 +78,7 @@ class Api:
         """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind
         (gc removes it). ``new_namespace``: the namespace is not there yet."""
         route = self._namespace(namespace, "staging-tables")
-        body: dict[str, Any] = {"name": checked(table, "table")}
+        body: dict[str, Any] = {"name": check_name(table, "table")}
         if new_namespace:
             body["new_namespace"] = True
         return self.http.call("stage", "POST", route, body)  # type: ignore[no-any-return]
@@ -86,13 +86,13 @@ class Api:
     def register(self, namespace: str, table: str, table_id: str) -> TableState:
         """Gives a staged table its name after version 0 is written."""
         sent_ms = time.time() * 1000
-        body = {"name": checked(table, "table"), "table_id": table_id}
+        body = {"name": check_name(table, "table"), "table_id": table_id}
         route = self._namespace(namespace, "tables")
         return TableState.read(self.http.call("register", "POST", route, body, change=True), sent_ms)
 
     def rename(self, namespace: str, table: str, to_namespace: str, to_table: str) -> None:
         """Renames a table, also into another namespace."""
-        body = {"name": checked(to_table, "table"), "namespace": dotted(to_namespace.split("."))}
+        body = {"name": check_name(to_table, "table"), "namespace": dotted_name(to_namespace.split("."))}
         route = self._table(namespace, table, "rename")
         self.http.call("rename", "POST", route, body, change=True)
 
@@ -142,7 +142,7 @@ class Api:
 
     def create_namespace(self, name: str, comment: str | None, properties: dict[str, str]) -> None:
         """Creates a namespace; 409 ``AlreadyExists``."""
-        body: dict[str, Any] = {"name": dotted(name.split(".")), "properties": properties}
+        body: dict[str, Any] = {"name": dotted_name(name.split(".")), "properties": properties}
         if comment is not None:
             body["comment"] = comment
         self.http.call("create namespace", "POST", self._namespaces(), body, change=True)

@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z0-9_@-]{1,255}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def checked(name: str, what: str) -> str:
+def check_name(name: str, what: str) -> str:
     """Returns ``name`` if a catalog, a level of a namespace or a table can have it; raises
     :class:`ApiError` ``InvalidName`` otherwise, without a request. ``what``: the kind of entity,
     for the message.
@@ -23,10 +23,10 @@ def checked(name: str, what: str) -> str:
     raise ApiError(400, "InvalidName", f"{what} {name[:300]!r} is not a valid name", {"remedy": remedy})
 
 
-def dotted(levels: Iterable[str]) -> str:
-    """The name of a namespace; raises as :func:`checked`. A level with a dot in it would name
+def dotted_name(levels: Iterable[str]) -> str:
+    """The name of a namespace; raises as :func:`check_name`. A level with a dot in it would name
     another namespace."""
-    return ".".join([checked(level, "namespace") for level in levels])
+    return ".".join([check_name(level, "namespace") for level in levels])
 
 
 def is_uuid(text: str) -> bool:

@@ -97,7 +97,7 @@ def deploy_to(address: str, lake_root: str, token: str, *, layers: Mapping[str, 
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[str]:
+def own_ministack(folder: Path) -> Iterator[str]:
     """The address of a ministack of its own, in an environment that has it and no Turnstile. Ends
     with the block. Raises StackError."""
     python = folder / "environment" / "bin" / "python"

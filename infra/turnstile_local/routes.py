@@ -106,7 +106,7 @@ class Deployed:
         return known[name]
 
 
-def deployed(address: str, stack: str, template: Path) -> Deployed:
+def stack_at(address: str, stack: str, template: Path) -> Deployed:
     """The stack of that name at ``address``, which was deployed from ``template``. Raises
     StackError if there is none."""
     formation = aws_client("cloudformation", address, KEYS)
@@ -178,7 +178,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         address = endpoint()
-        print(make_routes(address, deployed(address, options.stack, options.template)))
+        print(make_routes(address, stack_at(address, options.stack, options.template)))
     except StackError as error:
         sys.exit(f"error: {error.message}\nremedy: {error.remedy}")
 

@@ -22,7 +22,7 @@ from turnstile_local.deployment import Deployment, aws_client
 from turnstile_local.errors import AlreadyRunning, NotRunning, StackError
 from turnstile_local.home import Layout, StackState
 from turnstile_local.settings import HOST, Keys, client_environment
-from turnstile_server.home import is_locked, locked
+from turnstile_server.home import hold_lock, is_locked
 
 DEFAULT_HOME: Final = ".turnstile"
 DEFAULT_PORT: Final = 8750
@@ -86,7 +86,7 @@ class Stack:
     def stop(self) -> None:
         """Stop it in order: requests in flight end, state is written. Raises StackError if it had
         to be killed."""
-        with locked(self._layout.starting):
+        with hold_lock(self._layout.starting):
             if is_locked(self._layout.lock):
                 launch.stop(self._layout, self._state.pid, self._process)
 
@@ -228,7 +228,7 @@ class StackSettings:
 def _start_or_find(layout: Layout, settings: StackSettings) -> tuple[StackState, subprocess.Popen[bytes] | None]:
     """The running stack's state, and its process if this call started it. Raises StackError."""
     layout.create()
-    with locked(layout.starting):
+    with hold_lock(layout.starting):
         previous = StackState.read(layout)
         if is_locked(layout.lock):
             return _running(layout, previous, settings), None

@@ -250,7 +250,7 @@ def _decimal_bound(field: Field, value: Any, side: int) -> Decimal | None:
     return number + side * slack
 
 
-def rounded(type_name: str, number: float) -> float:
+def round_number(type_name: str, number: float) -> float:
     """Returns the number as a column of the type, ``float`` or ``double``, holds it. The shortest
     text of a ``float`` is not the same number as a ``double``, so both sides of a comparison have
     to be rounded.
@@ -260,7 +260,7 @@ def rounded(type_name: str, number: float) -> float:
 
 def _float(type_name: str, value: Any) -> float | None:
     """A finite number of the type."""
-    number = rounded(type_name, float(value))
+    number = round_number(type_name, float(value))
     return number if math.isfinite(number) else None
 
 

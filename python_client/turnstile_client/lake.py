@@ -21,7 +21,7 @@ from turnstile_client.storage import Storage, Vended, checked_options
 from turnstile_client.table import Table, stream_of
 from turnstile_http.api import Api, moment_body
 from turnstile_http.http import Http, now_ms, path
-from turnstile_http.names import checked, dotted
+from turnstile_http.names import check_name, dotted_name
 
 _UNITY = ("api", "2.1", "unity-catalog")
 
@@ -52,7 +52,7 @@ def connect(
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url!r} is not the address of a server: give url, or set TURNSTILE_URL")
     secret = token if token is not None else os.environ.get("TURNSTILE_TOKEN", "")
-    return Lake(Api(Http(url, secret or None, deadline), checked(catalog, "catalog")), checked_options(s3), deadline)
+    return Lake(Api(Http(url, secret or None, deadline), check_name(catalog, "catalog")), checked_options(s3), deadline)
 
 
 class Lake:
@@ -231,4 +231,4 @@ def _full_name(name: str) -> str:
     *levels, table = name.split(".")
     if not levels:
         raise DataMismatch(f"{name[:200]!r} is no table: write namespace.table")
-    return f"{dotted(levels)}.{checked(table, 'table')}"
+    return f"{dotted_name(levels)}.{check_name(table, 'table')}"

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from turnstile_client.core.definitions import Definition
 from turnstile_client.core.filters import Filter
 from turnstile_client.core.partitions import partition_value
-from turnstile_client.core.shapes import is_named_alike, place_of, shaped
+from turnstile_client.core.shapes import is_named_alike, place_of, shape
 from turnstile_client.core.vectors import deleted_rows, kept_rows, vector_path
 from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
@@ -85,7 +85,7 @@ class FileReader:
     def _wanted_batches(self, columns: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
         """The wanted rows and columns of ``columns``, which are as files have them."""
         named = [
-            shaped(values, column.type, by_position=True) for values, column in zip(columns, self._needed, strict=True)
+            shape(values, column.type, by_position=True) for values, column in zip(columns, self._needed, strict=True)
         ]
         rows = pa.Table.from_batches([pa.RecordBatch.from_arrays(named, schema=self._needed)])
         if self._filter is not None:
@@ -129,7 +129,7 @@ class FileReader:
         if column.name in values:
             return pa.repeat(values[column.name], rows.num_rows)
         place = place_of(rows.schema, column)
-        return pa.nulls(rows.num_rows, column.type) if place is None else shaped(rows.column(place), column.type)
+        return pa.nulls(rows.num_rows, column.type) if place is None else shape(rows.column(place), column.type)
 
     def _vector(self, vector: Mapping[str, Any]) -> Any:
         path = vector_path(vector)

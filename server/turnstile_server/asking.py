@@ -163,7 +163,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     return bytes(received)
 
 
-def connected(address: Address) -> Connection:
+def open_connection(address: Address) -> Connection:
     """Returns a new connection to the process that has the secret of ``address``. Raises
     OSError."""
     connection = socket.create_connection((address.host, address.port), CONNECT_S)
@@ -186,7 +186,7 @@ class Asker:
     """Asks owners. Safe for threads: each request has a connection of its own while it is under
     way."""
 
-    def __init__(self, connect: Callable[[Address], Connection] = connected) -> None:
+    def __init__(self, connect: Callable[[Address], Connection] = open_connection) -> None:
         self._connect = connect
         self._idle: dict[Address, list[Connection]] = defaultdict(list)
         self._mutex = threading.Lock()

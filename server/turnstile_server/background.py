@@ -25,7 +25,7 @@ from turnstile.api import settings as variables
 from turnstile.api.services import Services
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.core.head import STUCK
-from turnstile.events.append import behind, enlisted
+from turnstile.events.append import behind, enlisted_catalogs
 from turnstile.events.core.cloud_events import FLEET
 from turnstile.events.deliver import Deliverer
 from turnstile.events.follow_ups import Followed, FollowUpTarget
@@ -308,7 +308,7 @@ class Background:
 
     def _find_lost_events(self) -> None:
         self._events.add(behind(self._store.world, self._services.appender))
-        self._deliver(list(enlisted(self._store.world)))
+        self._deliver(list(enlisted_catalogs(self._store.world)))
 
     def _deliver(self, names: Iterable[str]) -> None:
         for delivery in self._deliveries:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from turnstile_server.children import children_of
 from turnstile_server.errors import AlreadyRunning, NotRunning, ServerError
-from turnstile_server.home import Home, ServerState, has_open, is_locked, locked
+from turnstile_server.home import Home, ServerState, has_open, hold_lock, is_locked
 from turnstile_server.settings import ACCEPTS, AUTHENTICATION, DEFAULT_PORT, TOKEN, ServerSettings, default_workers
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Server:
         """
         place = Home.at(home)
         place.create()
-        with locked(place.starting):
+        with hold_lock(place.starting):
             previous = ServerState.read(place)
             if is_locked(place.lock) and previous is not None and _answers(previous.url):
                 return cls(place, _same(place, previous, port, token, lake=lake, store=store))
@@ -115,7 +115,7 @@ class Server:
             if self._process is not None:
                 self._process.wait(STOP_S)
             return
-        with locked(self._home.starting):
+        with hold_lock(self._home.starting):
             if is_locked(self._home.lock):
                 _stop(self._home, self.state.pids[0] if self.state.pids else None, self._process)
 

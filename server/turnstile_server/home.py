@@ -168,7 +168,7 @@ def _is_same(entry: os.DirEntry[str], wanted: os.stat_result) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Waits for the lock and holds it for the duration of the block."""
     handle = take_lock(path, wait=True)
     try:

@@ -25,7 +25,7 @@ from turnstile.fleet.core.happenings import (
     Happening,
     happenings,
     joined_name,
-    merged,
+    merge_alike,
 )
 from turnstile.fleet.core.rows import MemberRow
 from turnstile.store.core.writes import Row, Write
@@ -120,7 +120,7 @@ class FleetJournal:
             names = dict(self._names)
             now = self._world.clock.now_ms()
         for by in dict.fromkeys(by for _, by in happened):
-            for happening in merged(happening for happening, writer in happened if writer == by):
+            for happening in merge_alike(happening for happening, writer in happened if writer == by):
                 self._count += 1
                 event = fleet_event(f"fleet/{self._series}/{self._count}", happening, by, names, now)
                 loud = happening.type in (REMOVED, TAKEN_OVER, REFUSED)

@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from turnstile.api.services import Services
-from turnstile.events.append import enlisted
+from turnstile.events.append import enlisted_catalogs
 from turnstile.events.deliver import Deliverer
 from turnstile.fleet.core.roles import MAINTAIN
 from turnstile.fleet.core.shares import Whose
@@ -100,7 +100,7 @@ class LightWork:
         return self._shares.read().whose(MAINTAIN, catalog.lower(), now_ms) is not Whose.OTHERS
 
     def _look(self) -> None:
-        self._worker.add([catalog for catalog in enlisted(self._store.world) if self.does(catalog)])
+        self._worker.add([catalog for catalog in enlisted_catalogs(self._store.world) if self.does(catalog)])
         self._worked.write(Worked(dict(self._events)))
 
     def _send(self, catalog: str, count: int) -> None:

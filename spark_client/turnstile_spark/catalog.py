@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from turnstile_http.api import TableState
 from turnstile_http.errors import ApiError
-from turnstile_http.names import checked, dotted
+from turnstile_http.names import check_name, dotted_name
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
 from turnstile_spark.delegate import Delegate, ScopeDelegate
@@ -281,8 +281,8 @@ class SparkCatalog(ViewsOfLake):
             raise self.lake.throw.no_such_namespace([self.lake.name])
         scope = self._scope()
         try:
-            is_new = scope is not None and scope.changes.namespace(dotted(levels)) is not None
-            staged = self.lake.stage(dotted(levels), self._staged_name(scope, levels, table), new_namespace=is_new)
+            is_new = scope is not None and scope.changes.namespace(dotted_name(levels)) is not None
+            staged = self.lake.stage(dotted_name(levels), self._staged_name(scope, levels, table), new_namespace=is_new)
         except ApiError as e:
             raise self._not_made(e, levels, table) from None
         if scope is not None:
@@ -299,8 +299,8 @@ class SparkCatalog(ViewsOfLake):
             return table
         return (
             f"new_{uuid.uuid4().hex}"
-            if scope.changes.is_freed(Name(dotted(levels), table))
-            else checked(table, "table")
+            if scope.changes.is_freed(Name(dotted_name(levels), table))
+            else check_name(table, "table")
         )
 
     # -- drop, rename, alter ----------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class SparkCatalog(ViewsOfLake):
         if scope := self._changing("DROP TABLE"):
             return self._hold_move(scope, levels, table, None)
         try:
-            if self.lake.api.drop(dotted(levels), table):
+            if self.lake.api.drop(dotted_name(levels), table):
                 return True
             if self._iceberg(levels, table):
                 raise self.lake.throw.unsupported(self._about_iceberg(levels, table))
@@ -348,11 +348,11 @@ class SparkCatalog(ViewsOfLake):
         if scope is not None:
             if self._exists(scope, to_levels, to_table):
                 raise self.lake.throw.table_exists(self.lake.name, *to_levels, to_table)
-            if not self._hold_move(scope, levels, table, Name(dotted(to_levels), checked(to_table, "table"))):
+            if not self._hold_move(scope, levels, table, Name(dotted_name(to_levels), check_name(to_table, "table"))):
                 raise self.lake.throw.no_such_table(self.lake.name, *levels, table)
             return
         try:
-            self.lake.api.rename(dotted(levels), table, dotted(to_levels), to_table)
+            self.lake.api.rename(dotted_name(levels), table, dotted_name(to_levels), to_table)
         except ApiError as e:
             if e.type == "AlreadyExists":
                 raise self._not_made(e, to_levels, to_table) from None
@@ -369,7 +369,7 @@ class SparkCatalog(ViewsOfLake):
         if state is None:
             return False
         try:
-            scope.move(state, Name(dotted(levels), table), new)
+            scope.move(state, Name(dotted_name(levels), table), new)
         except TurnstileError as e:
             raise self.lake.throw.refused(e) from None
         return True
@@ -378,7 +378,7 @@ class SparkCatalog(ViewsOfLake):
         """Whether a table has this name in a transaction, which does not bring it into the cut. Of
         views the server knows."""
         try:
-            at = scope.changes.origin(Name(dotted(levels), table))
+            at = scope.changes.origin(Name(dotted_name(levels), table))
             self.lake.load(at.namespace, at.table)
         except ApiError as e:
             if e.type in ("NoSuchTable", "NoSuchNamespace"):

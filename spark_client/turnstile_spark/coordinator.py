@@ -104,7 +104,7 @@ def name_at(path: str) -> str | None:
     return "" if shared else None
 
 
-def attached(jvm: Jvm, name: str) -> LakeContext | None:
+def attached_lake(jvm: Jvm, name: str) -> LakeContext | None:
     """The lake that is attached under a name now."""
     lake = _lakes.get(_key(jvm, name))
     return lake.context if lake else None
@@ -132,7 +132,7 @@ class CoordinatorBuilder(Proxy):
 
     def buildForCatalog(self, spark: JavaObject, name: str) -> Coordinator:
         """Called on the thread of the statement, right before Delta reads or commits."""
-        lake = attached(self.jvm, self.name)
+        lake = attached_lake(self.jvm, self.name)
         if lake is None:
             return self._plain
         try:
@@ -165,7 +165,7 @@ class Coordinator(Proxy):
         self._throw = Throw(jvm)
 
     def _lake(self) -> LakeContext:
-        lake = attached(self.jvm, self.name)
+        lake = attached_lake(self.jvm, self.name)
         if lake is None:
             text = f"[TURNSTILE_DETACHED] no lake is attached as '{self.name}': turnstile_spark.attach(spark, ...)"
             raise throw(self.jvm.new("java.lang.IllegalStateException", text))

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from turnstile_http.api import TableState
 from turnstile_http.errors import ApiError
-from turnstile_http.names import dotted
+from turnstile_http.names import dotted_name
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import TurnstileError
@@ -108,7 +108,7 @@ class LakeCatalog(Proxy):
             return None
         scope = self._scope()
         try:
-            return scope.state(dotted(levels), table) if scope else self.lake.load(dotted(levels), table)
+            return scope.state(dotted_name(levels), table) if scope else self.lake.load(dotted_name(levels), table)
         except ApiError as e:
             if e.type in _NO_TABLE:
                 return None
@@ -179,7 +179,7 @@ class LakeCatalog(Proxy):
             return []
         scope = self._scope()
         try:
-            namespace = dotted(names)
+            namespace = dotted_name(names)
             is_new = scope is not None and scope.changes.namespace(namespace) is not None
             reads = scope.catalog_reads if scope is not None else None
             tables = [] if is_new else (reads or self.lake.api).tables(namespace)
@@ -223,7 +223,7 @@ class LakeCatalog(Proxy):
             return True
         scope = self._scope()
         try:
-            ((scope.catalog_reads if scope else None) or self.lake.api).namespace(dotted(names))
+            ((scope.catalog_reads if scope else None) or self.lake.api).namespace(dotted_name(names))
         except ApiError as e:
             if e.type in ("NoSuchNamespace", "NoSuchCatalog", "InvalidName"):
                 return False
@@ -236,7 +236,7 @@ class LakeCatalog(Proxy):
             comment = {} if created.comment is None else {_COMMENT: created.comment}
             return self.jvm.hash_map({**created.properties, **comment})
         try:
-            name = dotted(names)
+            name = dotted_name(names)
             scope = self._scope()
             reads = scope.catalog_reads if scope is not None else None
             namespace = (
@@ -264,12 +264,12 @@ class LakeCatalog(Proxy):
         properties_kept = {k: v for k, v in values.items() if k not in _RESERVED}
         try:
             if scope is not None:
-                namespace = NewNamespace(dotted(names), values.get(_COMMENT), properties_kept)
+                namespace = NewNamespace(dotted_name(names), values.get(_COMMENT), properties_kept)
                 if self.namespaceExists(levels):
                     raise ApiError(409, "AlreadyExists", f"namespace '{namespace.name}' exists")
                 scope.create_namespace(namespace)
                 return
-            self.lake.api.create_namespace(dotted(names), values.get(_COMMENT), properties_kept)
+            self.lake.api.create_namespace(dotted_name(names), values.get(_COMMENT), properties_kept)
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names, creating=True) from None
 
@@ -289,7 +289,7 @@ class LakeCatalog(Proxy):
                 updates[key] = change.value()
         self._refuse(refusals.namespace(self.lake.name, (*updates, *removals)))
         try:
-            self.lake.api.alter_namespace(dotted(names), comment, updates, removals)
+            self.lake.api.alter_namespace(dotted_name(names), comment, updates, removals)
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
 
@@ -297,7 +297,7 @@ class LakeCatalog(Proxy):
         self._outside_of_scopes("DROP SCHEMA")
         names = names_of(levels)
         try:
-            return self.lake.api.drop_namespace(dotted(names), bool(cascade))
+            return self.lake.api.drop_namespace(dotted_name(names), bool(cascade))
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
 
@@ -318,7 +318,7 @@ class Delegate(LakeCatalog):
         if table_id is None:
             raise self.lake.throw.unsupported("a lake holds only the Delta tables that it creates itself")
         try:
-            state = self.lake.api.register(dotted(levels), table, table_id)
+            state = self.lake.api.register(dotted_name(levels), table, table_id)
         except ApiError as e:
             raise self._not_made(e, levels, table) from None
         self.lake.learn(state)
@@ -393,7 +393,7 @@ class ScopeDelegate(Delegate):
         for key, value in credentials.items():
             conf.set(key, value)
         path = f"{location}/_delta_log/{0:020d}.json"
-        name = Name(dotted(levels), table)
+        name = Name(dotted_name(levels), table)
         first = Write(None, conf, path, self.lake.files.read(path, conf))
         state = TableState.created_by(first.content, f"{self.lake.api.catalog}.{name}", table_id, location)
         try:

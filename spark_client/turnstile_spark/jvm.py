@@ -153,7 +153,7 @@ def let_java_exceptions_through(gateway: Any) -> None:
         logging.getLogger(name).addFilter(_quiet)  # addFilter ignores a filter that is there already
 
 
-def guarded(function: Callable[..., Any], runtime_exception: Callable[[str], JavaObject]) -> Callable[..., Any]:
+def guard_callback(function: Callable[..., Any], runtime_exception: Callable[[str], JavaObject]) -> Callable[..., Any]:
     """Wraps one callback so that only JVM exceptions leave it.
 
     * ours (:func:`throw`) pass as they are;
@@ -183,7 +183,7 @@ def guarded(function: Callable[..., Any], runtime_exception: Callable[[str], Jav
 
 class Proxy:
     """Base of every object that the JVM calls: identity methods that Java expects, and
-    :func:`guarded` on all methods.
+    :func:`guard_callback` on all methods.
 
     py4j runs no Java default methods, so a proxy must have a Python method for *every* method of
     its interfaces.
@@ -210,6 +210,6 @@ class Proxy:
 def _guard_method(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def guarded_method(self: Proxy, *args: Any) -> Any:
-        return guarded(method, lambda text: self.jvm.new("java.lang.RuntimeException", text))(self, *args)
+        return guard_callback(method, lambda text: self.jvm.new("java.lang.RuntimeException", text))(self, *args)
 
     return guarded_method

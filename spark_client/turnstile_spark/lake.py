@@ -22,7 +22,7 @@ from turnstile_spark.errors import as_turnstile_error, install_converter, turnst
 from turnstile_spark.jvm import Jvm, let_java_exceptions_through
 from turnstile_spark.maintenance import ATTEMPTS as REWRITE_ATTEMPTS
 from turnstile_spark.maintenance import TARGET_BYTES, Progress, Rewrite, rewrite
-from turnstile_spark.planned_reads import planned
+from turnstile_spark.planned_reads import read_planned
 from turnstile_spark.selftest import check
 from turnstile_spark.session_catalogs import SessionCatalogs
 from turnstile_spark.table_builder import TableBuilder
@@ -265,7 +265,7 @@ class Lake:
         coordinator.register(self.jvm, self.name)
         jvm = self.jvm
         name = self.name
-        scope_coordinator.register(jvm, name, lambda: coordinator.attached(jvm, name))
+        scope_coordinator.register(jvm, name, lambda: coordinator.attached_lake(jvm, name))
         replaced = coordinator.attach(self)
         if replaced is not None:
             replaced.detach()
@@ -338,7 +338,7 @@ class Table:
             raise turnstile_error("TURNSTILE_REFUSED", text)
         try:
             state = self._context.load(self.namespace, self.name)
-            return planned(self._context, self._spark, state, where, version)
+            return read_planned(self._context, self._spark, state, where, version)
         except ApiError as e:
             raise self._error(e) from None
 

@@ -31,9 +31,9 @@ def bucket_of(location: str) -> str:
 
 def quoted_table(catalog: str, namespace: str, table: str) -> str:
     """The whole name of a table, as SQL has it. ``namespace``: its levels joined by dots."""
-    return quoted(catalog, *namespace.split("."), table)
+    return quoted_name(catalog, *namespace.split("."), table)
 
 
-def quoted(*parts: str) -> str:
+def quoted_name(*parts: str) -> str:
     """A name of several parts, as SQL has it."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -99,7 +99,7 @@ class PlannedReads:
             system.delete(at, True)
 
 
-def planned(context: LakeContext, spark: Any, state: TableState, where: str | None, version: int | None) -> Any:
+def read_planned(context: LakeContext, spark: Any, state: TableState, where: str | None, version: int | None) -> Any:
     """The rows of a table that was just loaded, at a version, as a DataFrame. Raises
     :class:`turnstile_http.errors.ApiError` if the server refuses, ``TURNSTILE_REFUSED`` for too
     many files, and Spark's errors for ``where``.
@@ -123,7 +123,7 @@ def _planned_files(
     definition = page["definition"]
     wanted = {"max_results": PAGE, "version": page["version"]}
     if where is not None:
-        predicate = sql_of(resolved(spark, definition["metaData"]["schemaString"], where))
+        predicate = sql_of(resolved_predicate(spark, definition["metaData"]["schemaString"], where))
         wanted |= {} if predicate is None else {"predicate": predicate}
         page = api.plan(table_id, wanted)
     files = list(page["files"])
@@ -139,7 +139,7 @@ def _planned_files(
 # -- the predicate ----------------------------------------------------------------------------------------------------
 
 
-def resolved(spark: Any, schema: str, where: str) -> Predicate | None:
+def resolved_predicate(spark: Any, schema: str, where: str) -> Predicate | None:
     """Spark's form of a predicate on columns of this schema, in JSON; None if that is no filter of
     them alone. Raises Spark's errors."""
     from pyspark.sql.types import StructType

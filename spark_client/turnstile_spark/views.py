@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from turnstile_http.errors import ApiError
 from turnstile_http.http import Http, now_ms, path
-from turnstile_http.names import checked
+from turnstile_http.names import check_name
 from turnstile_spark.jvm import JavaObject, Jvm, names_of, string_dict
 
 DIALECT: Final = "spark"
@@ -72,7 +72,7 @@ class ViewApi:
         self._catalog = catalog
 
     def _route(self, levels: list[str], *rest: str) -> str:
-        namespace = "\x1f".join(checked(level, "namespace") for level in levels)
+        namespace = "\x1f".join(check_name(level, "namespace") for level in levels)
         return path("iceberg", "v1", self._catalog, "namespaces", namespace, "views", *rest)
 
     def names(self, levels: list[str]) -> list[str]:
@@ -89,13 +89,13 @@ class ViewApi:
 
     def load(self, levels: list[str], name: str) -> dict[str, Any]:
         """The metadata of a view."""
-        response = self._http.call("view", "GET", self._route(levels, checked(name, "view")))
+        response = self._http.call("view", "GET", self._route(levels, check_name(name, "view")))
         return dict(response["metadata"])
 
     def create(self, levels: list[str], name: str, definition: ViewDefinition) -> None:
         """Creates a view."""
         schema, version, properties = _iceberg(definition)
-        body = {"name": checked(name, "view"), "schema": schema, "view-version": version, "properties": properties}
+        body = {"name": check_name(name, "view"), "schema": schema, "view-version": version, "properties": properties}
         self._http.call("create view", "POST", self._route(levels), body, change=True)
 
     def replace(self, levels: list[str], name: str, definition: ViewDefinition) -> None:
@@ -117,7 +117,7 @@ class ViewApi:
 
     def drop(self, levels: list[str], name: str) -> bool:
         """Drops a view; False when there is none."""
-        route = self._route(levels, checked(name, "view"))
+        route = self._route(levels, check_name(name, "view"))
         try:
             self._http.call("drop view", "DELETE", route, change=True)
         except ApiError as e:
@@ -130,7 +130,7 @@ class ViewApi:
         """Renames a view, also into another namespace."""
         ends = {"source": (levels, name), "destination": (to_levels, to_name)}
         body = {
-            end: {"namespace": [checked(level, "namespace") for level in of], "name": checked(named, "view")}
+            end: {"namespace": [check_name(level, "namespace") for level in of], "name": check_name(named, "view")}
             for end, (of, named) in ends.items()
         }
         route = path("iceberg", "v1", self._catalog, "views", "rename")

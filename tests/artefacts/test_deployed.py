@@ -19,7 +19,7 @@ import pytest
 from tests.support.stack import Table, commit_info, eventually
 from turnstile.api import packs
 from turnstile_local.deployment import aws_client
-from turnstile_local.emulator import KEYS, LAYERS, Deployed, build, deploy_to, own_architecture, started
+from turnstile_local.emulator import KEYS, LAYERS, Deployed, build, deploy_to, own_architecture, own_ministack
 
 pytestmark = [pytest.mark.slow]
 TOKEN = "a token for tests"
@@ -52,7 +52,7 @@ def layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def stack(layers: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
     folder = tmp_path_factory.mktemp("emulator")
-    with started(folder) as address:
+    with own_ministack(folder) as address:
         look = [folder / "environment" / "bin" / "python", "-c", "import turnstile"]
         assert subprocess.run(look, check=False, capture_output=True).returncode, "Turnstile is in the layers alone"
         deployed = deploy_to(address, "s3://lake/warehouse/", TOKEN, layers=layers, architecture=own_architecture())

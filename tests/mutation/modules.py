@@ -672,7 +672,7 @@ SURVIVORS: Final[dict[str, str]] = {
         "the row that the own change has read was the catalog's after it was asked for: where it is older than the line's, the swap loses"
     ),
     "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",
-    "turnstile.delta.shared_commits: _settle_ratified: edge len(members) > 1": "newest says of the last commit what positioned says of all: it saves the others",
+    "turnstile.delta.shared_commits: _settle_ratified: edge len(members) > 1": "newest says of the last commit what tail_by_version says of all: it saves the others",
     "turnstile.delta.shared_commits: _settle_ratified: operand place is None": "the tail of a row that has just accepted a commit is not empty: it is for the type",
     **{
         f"turnstile.maintenance.named_files: _still_named: {name}": "it saves reading the table's state again"

@@ -15,7 +15,7 @@ from tests.support.catalog import create, fakes, fresh, head_of
 from tests.support.clones import commit
 from tests.support.damage.asking import WAYS, damaged
 from tests.support.fakes import delta
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.delta.log.lines import lines
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
@@ -23,7 +23,7 @@ from turnstile.delta.soundness.judge import Judgement
 from turnstile.delta.verify import Verifier
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
-from turnstile.maintenance.state import derived, open_state
+from turnstile.maintenance.state import derive, open_state
 from turnstile.maintenance.work import Maintainer
 from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep
@@ -100,7 +100,7 @@ class Log:
         """The files of the newest published version by the log, from whichever start; None if none is whole."""
         floor = head_of(self.world, self.table_id).floor
         try:
-            return derived(self.storage, floor, lambda state: {add.path for add in state.files()})
+            return derive(self.storage, floor, lambda state: {add.path for add in state.files()})
         except TurnstileError:
             return None
 
@@ -122,7 +122,7 @@ class Log:
         """The file is brought back, unless the log was cleaned up to a later version meanwhile."""
         if self.damage is not None:
             path, content, version = self.damage
-            if version >= min(listed(self.storage).commits, default=0) - 1:
+            if version >= min(list_log(self.storage).commits, default=0) - 1:
                 self.storage.replace(path, content)
             self.damage = None
         self.world.clock.now += 2 * DAY_MS  # light work that failed begins again
@@ -144,7 +144,7 @@ class Log:
             found = Verifier(self.world).verify(self.table_id)
             if found.deviations:
                 raise Wrong(f"of a log that is mended: {found.deviations[:2]}")
-            for version in range(max(listed(self.storage).checkpoints, default=0), head.floor + 1):
+            for version in range(max(list_log(self.storage).checkpoints, default=0), head.floor + 1):
                 if {add.path for add in open_state(self.storage, version).files()} != self.truth[version]:
                     raise Wrong(f"version {version} is not what it was")
 

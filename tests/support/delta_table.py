@@ -19,7 +19,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.head import TableHead, final_bytes, new_head_row, positioned
+from turnstile.delta.core.head import TableHead, final_bytes, new_head_row, tail_by_version
 from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
@@ -153,7 +153,7 @@ class Table:
         assert isinstance(answer, Ratified), answer
         self.ratified[answer.version] = content
         self.names[answer.version] = name or next(
-            place.name for place in positioned(self.head) if place.version == answer.version
+            place.name for place in tail_by_version(self.head) if place.version == answer.version
         )
         return answer.version
 

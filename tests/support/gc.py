@@ -13,7 +13,7 @@ from turnstile.catalog.core.rows import new_staging
 from turnstile.catalog.core.tree import Tree, decode_commit
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.commits import content_of
-from turnstile.delta.core.head import positioned
+from turnstile.delta.core.head import tail_by_version
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, KINDS, Grace
 from turnstile.store.faults import Faults, no_faults
@@ -64,7 +64,7 @@ def stage_table(world: FakeWorld, id: str, *, files: int = 3) -> str:
 def check_reachable(table: Table) -> None:
     """I10: every file that a reader or the publisher may ask for is there, with its ratified bytes."""
     head = table.head
-    for place in positioned(head):
+    for place in tail_by_version(head):
         assert content_of(table.world, head, place) == table.ratified[place.version]
     published = table.published()
     for version in range(head.floor + 1):

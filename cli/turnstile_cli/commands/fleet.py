@@ -53,13 +53,20 @@ def fleet(
         read_log(api, "/v1/fleet/events", {"limit": 1000}, line, after=after, follow=follow, output=output)
     elif watch:
         repeat(
-            lambda: (time.monotonic(), api.get("/v1/fleet")), compared, render, every=every, count=count, output=output
+            lambda: (time.monotonic(), api.get("/v1/fleet")),
+            with_silent_members,
+            render,
+            every=every,
+            count=count,
+            output=output,
         )
     else:
         _show(api.get("/v1/fleet"), output)
 
 
-def compared(before: tuple[float, Mapping[str, Any]], after: tuple[float, Mapping[str, Any]]) -> dict[str, Any]:
+def with_silent_members(
+    before: tuple[float, Mapping[str, Any]], after: tuple[float, Mapping[str, Any]]
+) -> dict[str, Any]:
     """Returns the second of two reports with the ids of members that gave no sign of life between
     them though they should have."""
     ms = (after[0] - before[0]) * 1000

@@ -15,7 +15,7 @@ import msgspec
 
 from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Catalog, Entity, is_same
 from turnstile.catalog.core.index import IndexEntry
-from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.paths import Path, dotted_name, fold
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import REALM_TREE, Tree
 from turnstile.catalog.history.core import NamedSnapshot
@@ -26,10 +26,10 @@ from turnstile.rights.rules import (
     Chain,
     Rule,
     admin_only,
-    allowed,
     create_catalog,
-    padded,
-    permitted,
+    is_permitted,
+    may_go_on,
+    padded_chain,
     see_schema,
     see_table,
 )
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True):
         return (*self.namespace, self.table) if self.table else self.namespace
 
     def __str__(self) -> str:
-        return "the metastore" if self.catalog == REALM_TREE else dotted(self.catalog, *self.path)
+        return "the metastore" if self.catalog == REALM_TREE else dotted_name(self.catalog, *self.path)
 
 
 METASTORE: Final = Target(REALM_TREE)
@@ -99,7 +99,7 @@ class Authorizer:
     def metastore(self) -> Chain:
         """Returns the realm's own rights; ``NO_ACCESS`` before the first catalog was created."""
         tree = self.current(REALM_TREE)
-        return padded([] if tree is None else [tree.commit.access], 0, table=False)
+        return padded_chain([] if tree is None else [tree.commit.access], 0, table=False)
 
     def current(self, catalog: str) -> Tree | None:
         """Returns the tree at the catalog's HEAD: one request warm; None when there is no such
@@ -150,7 +150,7 @@ class Guard:
 
     def may(self, rule: Rule) -> bool:
         """Whether an authorized request also passes ``rule`` on the subject of its first need."""
-        return self.principal.admin or (self.chain is not None and permitted(rule, self.principal, self.chain))
+        return self.principal.admin or (self.chain is not None and is_permitted(rule, self.principal, self.chain))
 
     def authorize(self, tree: Tree) -> None:
         """Check every need that is about this catalog, by the rights in ``tree``. Raises
@@ -168,10 +168,10 @@ class Guard:
     def authorize_missing(self, catalog: str) -> None:
         """Checks a request for a catalog that does not exist. Raises PermissionDenied for
         principals that may not create it."""
-        if self.principal.admin or permitted(create_catalog, self.principal, self._source.metastore()):
+        if self.principal.admin or is_permitted(create_catalog, self.principal, self._source.metastore()):
             return
         needs = [need for need in self._needs if _is_about(need, catalog)]
-        raise denied(self.principal, needs[0]) if needs else _undeclared_refusal(catalog)
+        raise denial(self.principal, needs[0]) if needs else _undeclared_refusal(catalog)
 
     def authorize_now(self) -> None:
         """Check at once every need that was not checked yet, by the present rights, for operations
@@ -205,12 +205,12 @@ class Guard:
 
     def _sees(self, above: Chain, entry: IndexEntry, own: Access) -> bool:
         if entry.kind in TABLES:
-            return permitted(see_table, self.principal, Chain(above.catalog, above.schemas, own))
-        return permitted(see_schema, self.principal, Chain(above.catalog, (*above.schemas, own)))
+            return is_permitted(see_table, self.principal, Chain(above.catalog, above.schemas, own))
+        return is_permitted(see_schema, self.principal, Chain(above.catalog, (*above.schemas, own)))
 
     def _check(self, position: int, need: Need, chain: Chain) -> None:
-        if not allowed(need.rule, self.principal, chain):
-            raise denied(self.principal, need)
+        if not may_go_on(need.rule, self.principal, chain):
+            raise denial(self.principal, need)
         self._open.discard(position)
         if position == 0:
             self.chain = chain
@@ -224,11 +224,11 @@ def authorize_in(view: View, principal: Principal, needs: Sequence[Need]) -> Non
     if not any(_is_about(need, view.tree.catalog) for need in needs):
         raise _undeclared_refusal(view.tree.catalog)
     for need in needs:
-        if _is_about(need, view.tree.catalog) and not allowed(need.rule, principal, _chain(view, need.target)):
-            raise denied(principal, need)
+        if _is_about(need, view.tree.catalog) and not may_go_on(need.rule, principal, _chain(view, need.target)):
+            raise denial(principal, need)
 
 
-def denied(principal: Principal, need: Need) -> PermissionDenied:
+def denial(principal: Principal, need: Need) -> PermissionDenied:
     """Returns the refusal, the same whether or not the target exists."""
     if need.rule is admin_only:
         refusal = f"'{principal.name}' is no admin, and this is for admins"
@@ -260,7 +260,7 @@ def _chain(view: View, target: Target) -> Chain:
     entries = _entries(view.tree, target)
     entities = view.entities([entry.obj for entry in entries])
     levels = [view.tree.commit.access, *(access_of(entities[entry.obj]) for entry in entries)]
-    return padded(levels, len(target.namespace), table=bool(target.table))
+    return padded_chain(levels, len(target.namespace), table=bool(target.table))
 
 
 def _entries(tree: Tree, target: Target) -> list[IndexEntry]:

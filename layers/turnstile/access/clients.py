@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from turnstile.access.core.client_rows import MAX_KEEP_S, Client, delete_client, new_client, rotate_secret
-from turnstile.rights.grants import CLIENT_PREFIX, Principal, reserved
+from turnstile.rights.grants import CLIENT_PREFIX, Principal, is_reserved
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.ports import Rejected, World
 
@@ -33,7 +33,7 @@ MAX_ROLES: Final = 100
 _ID: Final = re.compile(CLIENT_PREFIX + r"[0-9A-Za-z-]{1,64}")
 
 
-def hashed(secret: str, salt: bytes) -> str:
+def hash_of(secret: str, salt: bytes) -> str:
     """Returns the hash to keep. ``salt`` is random, of ``SALT_BYTES`` bytes."""
     return f"scrypt${LOG_N}${R}${P}${salt.hex()}${_scrypt(secret, salt, LOG_N, R, P).hex()}"
 
@@ -65,7 +65,7 @@ class Clients:
     def __init__(self, world: World, random: Callable[[int], bytes]) -> None:
         self._world = world
         self._random = random
-        self._no_client = hashed("", bytes(SALT_BYTES))  # so that an unknown id takes as long as a wrong secret
+        self._no_client = hash_of("", bytes(SALT_BYTES))  # so that an unknown id takes as long as a wrong secret
 
     def create(self, name: str, roles: Sequence[str], *, admin: bool, creator: Principal) -> ClientWithSecret:
         """Register a client under a fresh id. Raises InvalidRequest for a name or role that cannot
@@ -73,7 +73,7 @@ class Clients:
         _check(name, "name")
         for role in roles:
             _check(role, "roles")
-            if reserved(role):
+            if is_reserved(role):
                 raise InvalidRequest(f"{role!r} cannot be a role", field="roles", remedy="choose another name")
         if len(roles) > MAX_ROLES:
             raise InvalidRequest(f"more than {MAX_ROLES} roles", field="roles")
@@ -85,7 +85,7 @@ class Clients:
             client_id,
             name,
             admin,
-            hashed(secret, self._random(SALT_BYTES)),
+            hash_of(secret, self._random(SALT_BYTES)),
             creator.name,
             created=now,
             changed_at=now,
@@ -119,7 +119,9 @@ class Clients:
         client = self.get(client_id)
         secret = self._secret()
         now = self._world.clock.now_ms()
-        write = rotate_secret(client, hashed(secret, self._random(SALT_BYTES)), keep_until=now + keep_s * 1000, now=now)
+        write = rotate_secret(
+            client, hash_of(secret, self._random(SALT_BYTES)), keep_until=now + keep_s * 1000, now=now
+        )
         response = self._world.refs.write(write)
         if isinstance(response, Rejected) or response.row is None:
             problem = f"client {client_id!r} was changed at the same moment"

@@ -12,16 +12,16 @@ from functools import partial
 from turnstile.access.authorizer import Authorizer, Target
 from turnstile.catalog.core.entities import ICEBERG_TABLE, NAMESPACE, IcebergTable
 from turnstile.catalog.core.location_rows import HeldLocation
-from turnstile.catalog.core.paths import Path, dotted, path_of
+from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.rights.grants import Principal
 from turnstile.rights.rules import (
-    allowed,
     create_schema,
     create_table,
     edit_catalog,
-    permitted,
+    is_permitted,
+    may_go_on,
     read_schema,
     read_table,
 )
@@ -46,18 +46,20 @@ class CloneRights:
         catalog = now.catalog
         exists = kind is not None or not source
         whole = not exists or not source or kind == NAMESPACE
-        check = permitted if exists else allowed  # that it does not exist may be answered, though it cannot be read
+        check = (
+            is_permitted if exists else may_go_on
+        )  # that it does not exist may be answered, though it cannot be read
         target = Target(catalog, source) if whole else Target(catalog, source[:-1], source[-1])
         chain_of = partial(self._authorizer.chain, now)
         granted = check(read_schema if whole else read_table, self._principal, chain_of(target))
         if past:
-            granted = granted and permitted(edit_catalog, self._principal, chain_of(Target(catalog)))
+            granted = granted and is_permitted(edit_catalog, self._principal, chain_of(Target(catalog)))
         if exists:
             parent = chain_of(Target(catalog, to if whole else to[:-1]))
-            granted = granted and allowed(create_schema if whole else create_table, self._principal, parent)
+            granted = granted and may_go_on(create_schema if whole else create_table, self._principal, parent)
         if not granted:
             raise PermissionDenied(
-                f"'{self._principal.name}' may not clone '{dotted(catalog, *source)}' to '{dotted(catalog, *to)}'",
+                f"'{self._principal.name}' may not clone '{dotted_name(catalog, *source)}' to '{dotted_name(catalog, *to)}'",
                 remedy="ask for SELECT on the one and for leave to create the other; of a past moment, ask the catalog's owner",
             )
 
@@ -92,6 +94,6 @@ class SourceRights:
             table = entities[obj]
             if isinstance(table, IcebergTable) and (table.location, table.table_id) == (held.location, held.owner):
                 chain = self._authorizer.chain(tree, Target(tree.catalog, path[:-1], path[-1]))
-                return permitted(read_table, principal, chain)
+                return is_permitted(read_table, principal, chain)
         row = self._world.refs.read(self._world.space.table(held.owner))
         return row is not None and row["state"] == "dropped"

@@ -14,8 +14,8 @@ from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
-from turnstile.rights.grants import Access, GrantChange, Principal, Securable, changed
-from turnstile.rights.rules import Rule, admin_only, allowed, edit_catalog, edit_schema, edit_table, permitted
+from turnstile.rights.grants import Access, GrantChange, Principal, Securable, apply_changes
+from turnstile.rights.rules import Rule, admin_only, edit_catalog, edit_schema, edit_table, is_permitted, may_go_on
 from turnstile.store.core.errors import InvalidRequest, NotFound
 
 EDIT: Final[dict[Securable, Rule]] = {
@@ -52,10 +52,10 @@ class Grants:
                     raise NotFound("catalog", target.catalog, field="full_name")
                 return Access()
             chain = self._authorizer.chain(tree, target)
-            if chain.missing is not None and allowed(EDIT[securable], principal, chain):
+            if chain.missing is not None and may_go_on(EDIT[securable], principal, chain):
                 raise NotFound("table" if target.table else "namespace", str(target), field="full_name")
         access = chain.levels[-1]
-        if permitted(EDIT[securable], principal, chain):
+        if is_permitted(EDIT[securable], principal, chain):
             return access
         own = tuple(grant for grant in access.grants if grant.principal in principal.names)
         return Access(access.owner if access.owner in principal.names else "", own)
@@ -86,13 +86,13 @@ def _edit(view: View, target: Target, changes: Sequence[GrantChange], owner: str
     message = f"grants on {target}"
     if not target.path:
         old = view.tree.commit.access
-        new = changed(old, changes, owner)
+        new = apply_changes(old, changes, owner)
         return None if new == old else Edit(message, access=new)
     entry = view.tree.find(target.path)
     if entry is None or (entry.kind in TABLES) != bool(target.table):  # raises, naming the level that is missing
         entry = view.tree.table(target.namespace, target.table) if target.table else view.tree.namespace(target.path)
     entity = view.entity(entry.obj)
     assert not isinstance(entity, Catalog | NamedSnapshot)
-    new = changed(entity.access, changes, owner)
+    new = apply_changes(entity.access, changes, owner)
     put = {target.path: msgspec.structs.replace(entity, access=new)}
     return None if new == entity.access else Edit(message, put=put)

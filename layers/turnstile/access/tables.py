@@ -22,7 +22,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
 from turnstile.rights.grants import Principal
-from turnstile.rights.rules import Chain, Rule, permitted, see_table
+from turnstile.rights.rules import Chain, Rule, is_permitted, see_table
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound, PermissionDenied
 from turnstile.store.ports import World
@@ -62,13 +62,13 @@ class TableAuthorizer:
             return None
         catalog = self._name(table_id).catalog
         chain = None if fresh else self._chain(self._cached_tree(catalog), table_id)
-        if chain is not None and all(permitted(rule, principal, chain) for rule in rules):
+        if chain is not None and all(is_permitted(rule, principal, chain) for rule in rules):
             return chain
         chain = self._chain(self._authorizer.current(catalog), table_id)
         if chain is None:
             raise _missing(table_id)
         for rule in rules:
-            if not permitted(rule, principal, chain):
+            if not is_permitted(rule, principal, chain):
                 what = self._visible_name(principal, chain, table_id)
                 problem = f"'{principal.name}' may not {rule.__name__.replace('_', ' ')}: table {what}"
                 raise PermissionDenied(
@@ -80,7 +80,7 @@ class TableAuthorizer:
         """The table's full name for principals that may see it, else its uuid, which the request
         had (I12)."""
         name = self._names.get(table_id)
-        if name is None or not name.path or not permitted(see_table, principal, chain):
+        if name is None or not name.path or not is_permitted(see_table, principal, chain):
             return table_id
         return f"'{name}' ({table_id})"
 

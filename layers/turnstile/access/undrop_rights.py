@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from turnstile.access.authorizer import Authorizer, Target, access_of
 from turnstile.catalog.core.entities import is_same
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.dropped import PastTable
 from turnstile.rights.grants import Access, Principal
-from turnstile.rights.rules import Chain, edit_schema, edit_table, permitted
+from turnstile.rights.rules import Chain, edit_schema, edit_table, is_permitted
 from turnstile.store.core.errors import PermissionDenied
 
 
@@ -32,12 +32,12 @@ class UndropRights:
             return
         if past is None:
             around = self._authorizer.chain(now, Target(now.catalog, path[:-1]))
-            granted = permitted(edit_schema, self._principal, around)
+            granted = is_permitted(edit_schema, self._principal, around)
         else:
-            granted = permitted(edit_table, self._principal, self._chain(now, path, past))
+            granted = is_permitted(edit_table, self._principal, self._chain(now, path, past))
         if not granted:
             raise PermissionDenied(
-                f"'{self._principal.name}' may not undrop '{dotted(now.catalog, *path)}'",
+                f"'{self._principal.name}' may not undrop '{dotted_name(now.catalog, *path)}'",
                 remedy="ask its owner, or the owner of its namespace or catalog; if it was there",
             )
 

@@ -93,7 +93,7 @@ def key_of(secret: str) -> bytes:
 
 
 @contextmanager
-def acknowledged() -> Iterator[None]:
+def delivery_errors() -> Iterator[None]:
     """Raises NotDelivered for an error that a client of AWS raises inside."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -177,7 +177,7 @@ class EventBus:
             }
             for event in events
         ]
-        with acknowledged():
+        with delivery_errors():
             answer = self._client.put_events(Entries=entries)
         errors = [entry for entry in answer["Entries"] if entry.get("ErrorCode")]
         if errors:

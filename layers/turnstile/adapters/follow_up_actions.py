@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from turnstile.adapters import opening
-from turnstile.adapters.event_targets import BadTarget, acknowledged, open_targets
+from turnstile.adapters.event_targets import BadTarget, delivery_errors, open_targets
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.deliver import EventTarget
 from turnstile.store.ports import Clock
@@ -78,7 +78,7 @@ class Function:
         if self._client is None:
             self._client = opening.functions()
         for event in events:
-            with acknowledged():
+            with delivery_errors():
                 self._client.invoke(FunctionName=self._arn, InvocationType="Event", Payload=msgspec.json.encode(event))
 
 
@@ -103,7 +103,7 @@ class SparkJob:
         if self._client is None:
             self._client = opening.emr_serverless()
         for event in events:
-            with acknowledged():
+            with delivery_errors():
                 self._client.start_job_run(**self.run_of(event))
 
     def run_of(self, event: CloudEvent) -> dict[str, Any]:

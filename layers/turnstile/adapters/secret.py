@@ -92,11 +92,11 @@ def text(variable: str) -> str:
     """The secret that ``variable`` names, one of ``MEMBERS``; empty where there is none. Raises as
     ``Secret.members``."""
     named = TOKENS if variable in MEMBERS[TOKENS] else LAKE
-    kept = deployed(named)
+    kept = deployed_secret(named)
     return os.environ.get(variable, "") if kept is None else kept.members().get(MEMBERS[named][variable], "")
 
 
-def deployed(named: str = TOKENS) -> Secret | None:
+def deployed_secret(named: str = TOKENS) -> Secret | None:
     """The secret whose ARN is in this variable; None if there is none, and secrets are in the
     environment."""
     arn = os.environ.get(named, "")

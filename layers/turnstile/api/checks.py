@@ -19,7 +19,7 @@ from turnstile.api import clocks, folders, import_checks
 from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
 from turnstile.delta.core.attention import Attention
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.store.core.errors import TurnstileError, UnreadableRow
 from turnstile.store.core.names import LOG
 from turnstile.store.core.rows import IDENTITY, TASK
@@ -195,7 +195,7 @@ def _tables(world: World) -> Iterator[Check]:
             stopped.append(f"{row['name']} ({row['state']})")
         elif row["state"] == "active" and row["floor"] < row["latest"]:
             waiting += 1
-            places = positioned(TableHead.from_row(row))
+            places = tail_by_version(TableHead.from_row(row))
             since_ms = min(place.entry.ratified_ms for place in places if not place.published)
             oldest_ms = min(oldest_ms, since_ms)
     yield Check("tables", "ok", f"{sum(states.values())} tables: " + (_counts(states) or "none"))
@@ -256,7 +256,7 @@ def _clocks(world: World) -> Iterator[Check]:
         return
     found.sort(key=lambda each: -each.ahead_ms)
     more = f", and {len(found) - 3} more" if len(found) > 3 else ""
-    text = "a clock was ahead when these were written: " + "; ".join(map(clocks.described, found[:3])) + more
+    text = "a clock was ahead when these were written: " + "; ".join(map(clocks.description_of, found[:3])) + more
     remedy = "see that the clocks of all servers are synchronised; ends of leases, pauses and turns among them count as over already"
     yield Check("clocks", "warning", text, remedy)
 
@@ -266,7 +266,7 @@ def _imports(world: World) -> Iterator[Check]:
     found = sorted(import_checks.half_imported(world), key=lambda each: each.claimed_ms)
     if found:
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-        text = "; ".join(import_checks.described(each, world.clock.now_ms()) for each in found[:3]) + more
+        text = "; ".join(import_checks.description_of(each, world.clock.now_ms()) for each in found[:3]) + more
         yield Check("imports", "warning", text, import_checks.remedy(found[0]))
 
 

@@ -118,7 +118,7 @@ def _lease_of(payload: bytes) -> int:
         return 0
 
 
-def described(found: Ahead) -> str:
+def description_of(found: Ahead) -> str:
     """Returns a text for operators."""
     hours = found.ahead_ms / 3_600_000
     far = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} h"

@@ -24,7 +24,7 @@ from turnstile.api.services import Services
 from turnstile.api.stream import oldest_ms, remaining_ms
 from turnstile.delta.attention import Rounds
 from turnstile.delta.core.head import TableHead
-from turnstile.events.append import WATCHED, Appended, behind, enlisted
+from turnstile.events.append import WATCHED, Appended, behind, enlisted_catalogs
 from turnstile.events.core.events import Detail, details_of
 from turnstile.store.core.writes import Row
 
@@ -65,7 +65,7 @@ class EventHandler:
         here = self.services
         until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
         if event == DELIVER:
-            self._deliver(enlisted(here.world), until_ms)
+            self._deliver(enlisted_catalogs(here.world), until_ms)
             return {}
         if event == FULL:
             self._rounds().attention.want_full_pass()

@@ -39,7 +39,7 @@ computes with several."""
 _UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 
 
-def watched() -> list[tuple[str, str, str]]:
+def default_metrics() -> list[tuple[str, str, str]]:
     """Service, run and name of every metric of the default."""
     return [(service, run, name) for service, runs in WATCHED.items() for run, names in runs.items() for name in names]
 
@@ -52,7 +52,7 @@ def detail() -> Detail:
     return value  # type: ignore[return-value]
 
 
-def sent(wanted: Detail, service: str, run: str, figures: Mapping[str, int]) -> dict[str, int]:
+def figures_to_send(wanted: Detail, service: str, run: str, figures: Mapping[str, int]) -> dict[str, int]:
     """Returns the figures of a run that are sent."""
     if wanted == "all":
         return dict(figures)
@@ -64,7 +64,7 @@ def sent(wanted: Detail, service: str, run: str, figures: Mapping[str, int]) -> 
 def count(service: str, figures: Mapping[str, int], *, run: str = "") -> None:
     """Writes the figures of a run as metrics. Figures of scheduled runs have the function as a
     dimension: a second stack of the account has another one."""
-    chosen = sent(detail(), service, run, figures)
+    chosen = figures_to_send(detail(), service, run, figures)
     if not chosen:
         return
     metrics: Any = EphemeralMetrics(namespace=NAMESPACE, service=service)

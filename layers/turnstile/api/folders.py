@@ -18,7 +18,7 @@ from turnstile.delta.soundness.judge import folder_fault
 from turnstile.store.core.errors import StorageFault, UnreadableRow
 from turnstile.store.core.locations import ancestors
 from turnstile.store.core.names import published_path
-from turnstile.store.ports import World, batched
+from turnstile.store.ports import World, in_batches
 
 TABLES: Final = 1_000
 """How many tables are looked at, the first ones in the store's order."""
@@ -54,7 +54,7 @@ def look(world: World) -> Looked:
     gone = list[TableHead]()
     unknown = list[str]()
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="folders") as threads:
-        for batch in batched(_with_folders(world), 4 * _THREADS):
+        for batch in in_batches(_with_folders(world), 4 * _THREADS):
             if looked >= TABLES or world.clock.now_ms() >= ends_ms:
                 return Looked(looked, complete=False, gone=tuple(gone), unknown=tuple(unknown))
             heads = batch[: TABLES - looked]

@@ -45,7 +45,7 @@ def half_imported(world: World) -> Iterator[HalfImported]:
             return
 
 
-def described(found: HalfImported, now_ms: int) -> str:
+def description_of(found: HalfImported, now_ms: int) -> str:
     """Returns a text for operators."""
     hours = (now_ms - found.claimed_ms) / 3_600_000
     return f"the import of {found.location} into catalog {found.catalog} began {hours:.1f} h ago and was not finished"

@@ -22,7 +22,7 @@ from turnstile.api.stream import remaining_ms
 from turnstile.delta.attention import Rounds
 from turnstile.delta.core.attention import note_of
 from turnstile.delta.core.head import TableHead
-from turnstile.events.append import enlisted
+from turnstile.events.append import enlisted_catalogs
 from turnstile.events.deliver import Deliverer
 from turnstile.events.follow_ups import Followed, FollowUpTarget
 from turnstile.maintenance.work import LEFT, Maintained, MaintenanceTarget
@@ -95,7 +95,7 @@ class LightWorkHandler:
             targets: list[MaintenanceTarget | FollowUpTarget] = [MaintenanceTarget(here.maintainer, record, goes_on)]
             if here.settings.follow_ups:
                 targets.append(FollowUpTarget(here.follow_ups, lambda done: self._follow(done, figures), goes_on))
-            for catalog, target in product(enlisted(here.world), targets):
+            for catalog, target in product(enlisted_catalogs(here.world), targets):
                 self._deliver(catalog, target, figures)
             if here.settings.follow_ups:
                 self._ask_again(goes_on, figures)

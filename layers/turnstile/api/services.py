@@ -21,7 +21,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
 from turnstile.delta.metadata import MetadataStore
-from turnstile.rights.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
+from turnstile.rights.rules import Chain, Rule, is_permitted, see_schema, see_table, use_catalog
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
 from turnstile_release import version
@@ -273,11 +273,11 @@ class Services:
     @cached_property
     def adoption(self) -> Adoption:
         """Adopts tables that were registered before their version 0 was written."""
-        from turnstile.api.unity.awaited import described
+        from turnstile.api.unity.awaited import adopted_metadata
         from turnstile.catalog.awaited import Adoption
 
         catalog = self.open_catalog
-        return Adoption(self.world, catalog.committer, self.metadata, limits=self.limits, describe=described)
+        return Adoption(self.world, catalog.committer, self.metadata, limits=self.limits, describe=adopted_metadata)
 
     @cached_property
     def open_catalog(self) -> CatalogServices:
@@ -352,7 +352,7 @@ class Services:
 
     def may_on_metastore(self, rule: Rule) -> bool:
         """Returns whether the principal may do this with the metastore; one read."""
-        return permitted(rule, guard().principal, self.authorizers.access.metastore())
+        return is_permitted(rule, guard().principal, self.authorizers.access.metastore())
 
     def visible_catalogs(self) -> list[tuple[Catalog, Access]]:
         """Returns the catalogs that the principal may use, with their rights."""
@@ -360,7 +360,7 @@ class Services:
         principal = guard().principal
         rights = zip(catalogs, self.authorizers.access.catalog_rights(catalogs), strict=True)
         guard().mark_authorized()
-        return [(catalog, access) for catalog, access in rights if permitted(use_catalog, principal, Chain(access))]
+        return [(catalog, access) for catalog, access in rights if is_permitted(use_catalog, principal, Chain(access))]
 
     @cached_property
     def source_rights(self) -> SourceRights:

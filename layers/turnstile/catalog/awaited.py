@@ -23,7 +23,7 @@ import msgspec
 from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import External, Table, is_awaited, require_size
 from turnstile.catalog.core.location_rows import owner_row
-from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.core.paths import Path, check_path, dotted_name
 from turnstile.catalog.core.rows import (
     AWAITED,
     COLLECTING,
@@ -47,7 +47,7 @@ from turnstile.store.core.writes import Clause, Equals, Erase, Insert, Row, new_
 from turnstile.store.ports import World
 
 
-def described(_table: Table, content: Content) -> DeltaMetadata:
+def version_zero_metadata(_table: Table, content: Content) -> DeltaMetadata:
     """The metadata of version 0 alone."""
     return first_metadata(content)
 
@@ -95,7 +95,7 @@ class Awaiting:
             require_free(view, path, "name")
             row = ExternalRow(external_key, table_id, view.tree.catalog, table.location, now)
             writes = (await_version_zero(staging_key), Insert(row.to_row(), (new_row("I9"),)))
-            return Edit(f"register table {dotted(*path)}", put={path: table}, writes=writes)
+            return Edit(f"register table {dotted_name(*path)}", put={path: table}, writes=writes)
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if failed:
@@ -115,7 +115,7 @@ class Adoption:
     """Adopts tables when their version 0 has arrived."""
 
     def __init__(
-        self, world: World, committer: Committer, metadata: MetadataStore, *, limits: Limits, describe: Describe = described
+        self, world: World, committer: Committer, metadata: MetadataStore, *, limits: Limits, describe: Describe = version_zero_metadata
     ) -> None:  # fmt: skip
         self._world = world
         self._committer = committer
@@ -146,11 +146,11 @@ class Adoption:
         def change(view: View) -> Edit | None:
             present = view.table(namespace, name)
             if present.table_id != table_id:
-                raise NotFound("table", dotted(catalog, *path), field="table")
+                raise NotFound("table", dotted_name(catalog, *path), field="table")
             if not is_awaited(present):
                 return None
             adopted = msgspec.structs.replace(present, external=None)
-            full = dotted(view.tree.catalog, *view.written(namespace), present.name)
+            full = dotted_name(view.tree.catalog, *view.written(namespace), present.name)
             head = first_head(space, view, path, table=adopted, metadata=metadata, zero=zero)
             writes = (
                 Insert(head, (new_row("I2"),)),
@@ -165,7 +165,7 @@ class Adoption:
             if 1 in failed and (staging is None or staging["state"] != AWAITED) and 0 not in failed:
                 raise NotFound(
                     "table",
-                    dotted(catalog, *path),
+                    dotted_name(catalog, *path),
                     field="table",
                     remedy="it was given up: drop it, and create it again",
                 )
@@ -202,7 +202,7 @@ class AwaitedDrops:
         meanwhile.
         """
         space = self._world.space
-        full = dotted(catalog, *namespace, name)
+        full = dotted_name(catalog, *namespace, name)
 
         def change(view: View) -> Edit:
             present = view.table(namespace, name)
@@ -233,7 +233,7 @@ class AwaitedDrops:
             if path is None or not is_awaited(view.table(path[:-1], path[-1])):
                 return None
             end = _end_of_wait(self._world.space.external(table_id), table_id)
-            return Edit(f"give up table {dotted(catalog, *path)}", remove=(path,), writes=(end,))
+            return Edit(f"give up table {dotted_name(catalog, *path)}", remove=(path,), writes=(end,))
 
         self._committer.commit(catalog, change)
 

@@ -21,7 +21,7 @@ import msgspec
 from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
-from turnstile.catalog.core.paths import Path, check_path, dotted, fold, managed_location, stored_name
+from turnstile.catalog.core.paths import Path, check_path, dotted_name, fold, managed_location, stored_name
 from turnstile.catalog.core.rows import AWAITED, OPEN, new_staging, use_staging
 from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import require_free
@@ -176,7 +176,7 @@ def first_head(space: Space, view: View, path: Path, *, table: Table, metadata: 
         key=space.table(table.table_id),
         table_id=table.table_id,
         catalog=view.tree.catalog,
-        name=dotted(view.tree.catalog, *view.written(path[:-1]), table.name),
+        name=dotted_name(view.tree.catalog, *view.written(path[:-1]), table.name),
         location=table.location,
         metadata=metadata,
         version=0,
@@ -312,7 +312,7 @@ class Registrar:
             registered.refuse(table_id)
             view.tree.parent(namespace)
             require_free(view, path, "name")
-            full = dotted(view.tree.catalog, *view.written(namespace), name)
+            full = dotted_name(view.tree.catalog, *view.written(namespace), name)
             head = first_head(space, view, path, table=table, metadata=metadata, zero=zero)
             owner = owner_row(space, table.location, table_id, view.tree.catalog, table.created)
             writes = (Insert(head, (new_row("I2"),)), use_staging(staging_key), owner)

@@ -18,7 +18,7 @@ from turnstile.catalog.changes.commit import MAX_ROWS, CatalogChange, Committer,
 from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table, is_awaited
 from turnstile.catalog.core.index import IndexEntry
-from turnstile.catalog.core.paths import Path, dotted, path_of
+from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.external import Externals
 from turnstile.catalog.reader import CatalogReader, View
@@ -52,7 +52,7 @@ class Dropper:
         StateConflict ``TableNotActive``, or ``ConcurrentChange`` if the name leads to another table
         meanwhile.
         """
-        full = dotted(catalog, *namespace, name)
+        full = dotted_name(catalog, *namespace, name)
         row = self._world.refs.read(self._reader.key(catalog))
         present = View(self._reader.at(catalog, row), self._reader.store)
         table = present.table(namespace, name)
@@ -93,7 +93,7 @@ class Dropper:
         raises as ``drop``, and UnsupportedTable for another table: an imported one is published
         first, and a registered one is looked up by its location.
         """
-        full = dotted(catalog, *namespace, name)
+        full = dotted_name(catalog, *namespace, name)
         path = (*namespace, name)
         first: list[str] = []  # the uuid that the name led to first
 
@@ -179,7 +179,7 @@ class NamespaceDropper:
             gone = [name for name, _ in (below if last else tables)]
             now = self._world.clock.now_ms()
             return Edit(
-                f"drop namespace {dotted(*path)}" + ("" if last else f": {len(tables)} tables first"),
+                f"drop namespace {dotted_name(*path)}" + ("" if last else f": {len(tables)} tables first"),
                 remove=(*gone, path) if last else tuple(gone),
                 writes=(*(drop_head(self._world.space.table(entry.table_id), now) for _, entry in tables), *released),
                 more=not last,
@@ -188,7 +188,7 @@ class NamespaceDropper:
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             for position, refused in failed.items():
                 if position < len(tables) and not is_settled(self._world, refused):
-                    raise not_active(dotted(catalog, *tables[position][0]), refused)
+                    raise not_active(dotted_name(catalog, *tables[position][0]), refused)
 
         self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
         return last
@@ -213,12 +213,12 @@ def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
     view.tree.namespace(path)
     below = [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
     if below and not cascade:
-        name = dotted(view.tree.catalog, *path)
+        name = dotted_name(view.tree.catalog, *path)
         remedy = "drop its tables and namespaces first, or ask for cascade"
         raise StateConflict("NamespaceNotEmpty", f"namespace '{name}' is not empty", field="namespace", remedy=remedy)
     iceberg = next((name for name, entry in below if entry.kind in ICEBERG_KINDS), None)
     if iceberg is not None:
-        problem = f"'{dotted(*iceberg)}' is an Iceberg table or view"
+        problem = f"'{dotted_name(*iceberg)}' is an Iceberg table or view"
         remedy = "drop it through the Iceberg API first"
         raise StateConflict("NamespaceNotEmpty", problem, field="namespace", remedy=remedy)
     return below

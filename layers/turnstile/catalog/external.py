@@ -16,7 +16,7 @@ import msgspec
 from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import External, Table, require_size
 from turnstile.catalog.core.location_rows import claim, conflict, keys_above, release
-from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.core.paths import Path, check_path, dotted_name
 from turnstile.catalog.core.rows import new_external
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader, View
@@ -90,7 +90,7 @@ class Externals:
             writes = claim(world.space, location, rows, table_id=table.table_id, catalog=view.tree.catalog, now=now)
             key = world.space.external(table.table_id)
             writes.append(new_external(key, table.table_id, view.tree.catalog, location, now))
-            return Edit(f"register table {dotted(*path)}", put={path: table}, writes=tuple(writes))
+            return Edit(f"register table {dotted_name(*path)}", put={path: table}, writes=tuple(writes))
 
         self._committer.commit(catalog, change)
         return table
@@ -108,7 +108,7 @@ class Externals:
             old = _current(view, catalog, namespace, name, table_id)
             new = change(view.tree.table(namespace, name).obj, old)
             _check_size(new)
-            return None if new == old else Edit(f"update table {dotted(*path)}", put={path: new})
+            return None if new == old else Edit(f"update table {dotted_name(*path)}", put={path: new})
 
         view = View(self._committer.commit(catalog, edit), self._reader.store)
         return view.table(namespace, name), view.tree.table(namespace, name).obj
@@ -125,7 +125,7 @@ class Externals:
             writes = release(world.space, table.location, table_id, rows)
             own = Clause("own", "I10", "the row is this table's", Equals(("table_id",), table_id))
             writes.append(Erase(world.space.external(table_id), (own,)))
-            return Edit(f"drop table {dotted(*path)}", remove=(path,), writes=tuple(writes))
+            return Edit(f"drop table {dotted_name(*path)}", remove=(path,), writes=tuple(writes))
 
         self._committer.commit(catalog, change)
 
@@ -133,7 +133,7 @@ class Externals:
 def _current(view: View, catalog: str, namespace: Path, name: str, table_id: str) -> Table:
     table = view.table(namespace, name)
     if table.table_id != table_id:
-        raise NotFound("table", dotted(catalog, *namespace, name), field="table")
+        raise NotFound("table", dotted_name(catalog, *namespace, name), field="table")
     return table
 
 
@@ -155,7 +155,7 @@ def _check_size(table: Table) -> None:
         raise InvalidRequest(problem, field="columns", remedy="send it as a string") from error
 
 
-def touched(about: External, now: int, **changes: object) -> External:
+def updated_at(about: External, now: int, **changes: object) -> External:
     """Returns ``about`` with ``changes``; ``updated`` changes only if something else does."""
     new = msgspec.structs.replace(about, **changes)
     return about if new == about else msgspec.structs.replace(new, updated=now)

@@ -13,7 +13,7 @@ import msgspec
 
 from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Entity, Namespace, Table, id_of
 from turnstile.catalog.core.index import Item
-from turnstile.catalog.core.paths import Path, dotted, key_of, path_of
+from turnstile.catalog.core.paths import Path, dotted_name, key_of, path_of
 from turnstile.catalog.history.core import PARENT, SNAPSHOT, AsOf, NamedSnapshot
 from turnstile.catalog.history.reader import AsOfReader, TreeAsOf
 from turnstile.catalog.namespaces import NamedNamespace, named_namespace
@@ -22,7 +22,7 @@ from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.core.names import is_identifier
-from turnstile.store.ports import BATCH_GET_MAX, batched
+from turnstile.store.ports import BATCH_GET_MAX, in_batches
 
 T = TypeVar("T")
 
@@ -155,7 +155,7 @@ class Listings:
             entities = view.entities([entry.obj for _, entry in first[:size]])
             return [(key, entities[entry.obj]) for key, entry in first[:size]], len(first) > size
         visible: list[_KeyedEntity] = []
-        for batch in batched(entries, BATCH_GET_MAX):
+        for batch in in_batches(entries, BATCH_GET_MAX):
             entities = view.entities([entry.obj for _, entry in batch])
             for parent, group in groupby(batch, key=lambda item: path_of(item[0])[:-1]):
                 items = [(key, entities[entry.obj]) for key, entry in group]
@@ -202,7 +202,7 @@ class Entries:
         entry = moment.tree.find(path)
         if entry is None or entry.kind not in (TABLE, *ICEBERG_KINDS):
             moment.tree.namespace(namespace)
-            raise NotFound("table", dotted(catalog, *path), field="table", remedy="check the name")
+            raise NotFound("table", dotted_name(catalog, *path), field="table", remedy="check the name")
         view = View(moment.tree, self._reader.store)
         entity = view.entity(entry.obj)
         written = (*view.written(namespace), entity.name)

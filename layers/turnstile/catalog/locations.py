@@ -6,13 +6,13 @@ from typing import Final
 
 from turnstile.catalog.core.entities import ICEBERG_KINDS
 from turnstile.catalog.core.location_rows import Location, claim, conflict, keys_above
-from turnstile.catalog.core.paths import Path, dotted, path_of
+from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, batched
+from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, in_batches
 
 _ATTEMPTS: Final = 8
 
@@ -93,7 +93,7 @@ def owning_table(world: World, reader: CatalogReader, own: Row, location: str) -
         return None
     return StateConflict(
         "LocationOwned",
-        f"location {location} belongs to the {what} '{dotted(tree.catalog, *path)}'",
+        f"location {location} belongs to the {what} '{dotted_name(tree.catalog, *path)}'",
         field="location",
         remedy=f"drop the {what} first ({files}), then import",
         table_id=own["table_id"],
@@ -102,7 +102,7 @@ def owning_table(world: World, reader: CatalogReader, own: Row, location: str) -
 
 def _iceberg(reader: CatalogReader, tree: Tree, table_id: str) -> Path | None:
     items = ((key, entry.obj) for key, entry in tree.subtree(()) if entry.kind in ICEBERG_KINDS)
-    for batch in batched(items, BATCH_GET_MAX):  # the index has the uuids of Delta tables only
+    for batch in in_batches(items, BATCH_GET_MAX):  # the index has the uuids of Delta tables only
         entities = reader.store.entities(tree.catalog, [obj for _, obj in batch])
         for key, obj in batch:
             if getattr(entities[obj], "table_id", "") == table_id:

@@ -10,7 +10,7 @@ import msgspec
 from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import Catalog, Entity, Namespace, require_size
 from turnstile.catalog.core.merges import Merge, apply_merges
-from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.core.paths import Path, check_path, dotted_name
 from turnstile.catalog.core.policies import check_policies
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, View
@@ -81,7 +81,7 @@ class Namespaces:
                     put[here] = Namespace(name, id, now, access=access)
                 else:
                     view.tree.parent(here, "name")
-            return Edit(f"create namespace {dotted(*path)}", put=put)
+            return Edit(f"create namespace {dotted_name(*path)}", put=put)
 
         return CatalogChange(change)
 
@@ -123,7 +123,7 @@ class Namespaces:
             if new == old:
                 return None
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
-            return Edit(f"update namespace {dotted(*path)}", put={path: new})
+            return Edit(f"update namespace {dotted_name(*path)}", put={path: new})
 
         return CatalogChange(change)
 
@@ -172,7 +172,7 @@ def require_free(view: View, path: Path, field: str) -> None:
     thing)."""
     entry = view.tree.find(path)
     if entry is not None:
-        name = dotted(view.tree.catalog, *path)
+        name = dotted_name(view.tree.catalog, *path)
         raise AlreadyExists(
             f"{entry.kind} '{name}' exists", field=field, remedy="use it, or choose another name", kind=entry.kind
         )

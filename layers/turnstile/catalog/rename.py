@@ -17,7 +17,7 @@ import msgspec
 from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, without_head
 from turnstile.catalog.core.index import IndexEntry
-from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted, is_below, key_of, path_of
+from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted_name, is_below, key_of, path_of
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.namespaces import Alter, NamedNamespace, named_namespace, require_free
 from turnstile.catalog.reader import CatalogReader, View
@@ -26,7 +26,7 @@ from turnstile.delta.core.state_writes import rename_head
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, World, batched
+from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, World, in_batches
 
 MAX_TABLES: Final = TRANSACT_MAX - 10
 """Delta tables with a HEAD that can move with a namespace: all of them change in one
@@ -82,10 +82,10 @@ class Renamer:
             view.tree.parent(target)
             if not same:
                 require_free(view, wanted, "name")
-            full = dotted(view.tree.catalog, *view.written(target), new_name)
+            full = dotted_name(view.tree.catalog, *view.written(target), new_name)
             head = rename_head(self._world.space.table(old.table_id), full, self._world.clock.now_ms())
             return Edit(
-                f"rename table {dotted(*source)} to {dotted(*wanted)}",
+                f"rename table {dotted_name(*source)} to {dotted_name(*wanted)}",
                 put={wanted: msgspec.structs.replace(old, name=new_name)},
                 remove=() if same else (source,),
                 writes=(head,) if old.external is None else (),
@@ -93,7 +93,7 @@ class Renamer:
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if 0 in failed:
-                raise not_active(dotted(catalog, *source), failed[0])
+                raise not_active(dotted_name(catalog, *source), failed[0])
 
         return CatalogChange(change, on_rejected)
 
@@ -144,14 +144,16 @@ class NamespaceMover:
             new = msgspec.structs.replace(old if alter is None else alter(old), name=new_name)
             if recased and new == old:
                 return None
-            full = dotted(view.tree.catalog, *view.written(parent), new_name)  # raises NotFound for a missing level
+            full = dotted_name(
+                view.tree.catalog, *view.written(parent), new_name
+            )  # raises NotFound for a missing level
             if not recased:
                 require_free(view, target, "name")
             inside = dict(view.tree.subtree(path))
             _require_levels(inside, path, target)
             names = {} if recased and new.name == old.name else _full_names(view, inside, full, path)
             return Edit(
-                f"rename namespace {dotted(*path)} to {dotted(*target)}",
+                f"rename namespace {dotted_name(*path)} to {dotted_name(*target)}",
                 put={target: msgspec.structs.replace(new, updated=now)},
                 entries={} if recased else {key_of(target) + key[len(key_of(path)) :]: inside[key] for key in inside},
                 remove=() if recased else (path, *map(path_of, inside)),
@@ -172,7 +174,7 @@ def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
     target = key_of(parent)
     if target == source or is_below(target, source):
         raise InvalidRequest(
-            f"namespace '{dotted(catalog, *path)}' cannot move to '{dotted(catalog, *parent)}': into itself or below",
+            f"namespace '{dotted_name(catalog, *path)}' cannot move to '{dotted_name(catalog, *parent)}': into itself or below",
             field="namespace",
             remedy="name a namespace that is not below it",
         )
@@ -183,7 +185,7 @@ def _require_levels(inside: _Entries, source: Path, target: Path) -> None:
     depth = max((len(path) for path in below), default=0) - len(source) + len(target)
     if depth > MAX_LEVELS:
         raise InvalidRequest(
-            f"what is in namespace '{dotted(*source)}' would have {depth} levels",
+            f"what is in namespace '{dotted_name(*source)}' would have {depth} levels",
             field="namespace",
             remedy=f"move it where at most {MAX_LEVELS} levels come together",
         )
@@ -199,7 +201,7 @@ def _full_names(view: View, inside: _Entries, full: str, path: Path) -> dict[str
     }
     namespaces = view.entities(list({obj for objs in levels.values() for obj in objs}))
     return {
-        table.table_id: dotted(full, *(namespaces[obj].name for obj in levels[key]), table.name)
+        table.table_id: dotted_name(full, *(namespaces[obj].name for obj in levels[key]), table.name)
         for key, table in tables.items()
     }
 
@@ -209,7 +211,7 @@ def _coordinated_tables(view: View, inside: _Entries, path: Path) -> dict[str, T
     transaction; stops reading then."""
     tables: dict[str, Table] = {}
     entries = [(key, entry.obj) for key, entry in inside.items() if entry.kind == TABLE]
-    for batch in batched(entries, BATCH_GET_MAX):
+    for batch in in_batches(entries, BATCH_GET_MAX):
         entities = view.entities([obj for _, obj in batch])
         for key, obj in batch:
             table = entities[obj]
@@ -217,7 +219,7 @@ def _coordinated_tables(view: View, inside: _Entries, path: Path) -> dict[str, T
                 tables[key] = table
         if len(tables) > MAX_TABLES:
             raise TooLarge(
-                f"more than {MAX_TABLES} Delta tables in namespace '{dotted(view.tree.catalog, *path)}' would move",
+                f"more than {MAX_TABLES} Delta tables in namespace '{dotted_name(view.tree.catalog, *path)}' would move",
                 field="namespace",
                 remedy="create the new namespace, and rename the tables into it one by one",
                 limit=MAX_TABLES,

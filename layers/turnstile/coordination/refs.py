@@ -14,7 +14,7 @@ import msgspec
 
 from turnstile.coordination.core import named_ref, ref_rights
 from turnstile.coordination.core.named_ref import DELETED, Entry, NamedRef, check_ref, check_request, check_value
-from turnstile.coordination.core.ref_rights import OWN, READ, SWAP, access_of, denied, permits
+from turnstile.coordination.core.ref_rights import OWN, READ, SWAP, access_of, denial, permits
 from turnstile.rights.grants import OPERATOR, Access, GrantChange, Principal, owner_for
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.writes import Clause, Write
@@ -69,7 +69,7 @@ class NamedRefs:
             readable = permits(ref.rights, self._principal, READ)
             first = named_ref.creation(ref, value, id)
             if first is not None and not readable:  # it has given the reference away since
-                raise denied(self._principal, name)
+                raise denial(self._principal, name)
             if first is not None:
                 return _replay(name, first, value, id)
             if ref.state != DELETED:
@@ -149,7 +149,7 @@ class NamedRefs:
             return ref
         if (ref is None or ref.state == DELETED) and (self._principal.admin or self._may_create()):
             raise _missing(name)
-        raise denied(self._principal, name)
+        raise denial(self._principal, name)
 
     def _authorizing_clauses(self, name: str, least: int) -> tuple[Clause, ...]:
         """The clauses that authorize a write. One read for a principal with more roles than a
@@ -179,7 +179,7 @@ class NamedRefs:
         if accepted:
             return WriteResult("applied", name, row.current)
         ref = self._visible(name, row, least)
-        first = named_ref.replayed(ref, token, id)
+        first = named_ref.replayed_value(ref, token, id)
         if first is not None:
             return _replay(name, first, value, id)
         if not named_ref.moved_on(ref, token):

@@ -25,7 +25,7 @@ from turnstile.coordination.core.rows import (
 from turnstile.store.core.rows import TASK, is_damaged
 from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import BATCH_GET_MAX, Accepted, World, batched
+from turnstile.store.ports import BATCH_GET_MAX, Accepted, World, in_batches
 
 
 class OtherHolder(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ class Updateables:
         """Objects by id; missing and damaged ones are left out: ``read`` tells them apart. One
         request for every 100."""
         keys = {self._key(type, id): id for id in ids}
-        rows = chain.from_iterable(self._refs.read_many(some).items() for some in batched(keys, BATCH_GET_MAX))
+        rows = chain.from_iterable(self._refs.read_many(some).items() for some in in_batches(keys, BATCH_GET_MAX))
         return {keys[key]: Updateable.from_row(row) for key, row in rows if not is_damaged(row)}
 
     def create(self, type: str, id: str, payload: bytes) -> Updateable | OtherVersion:

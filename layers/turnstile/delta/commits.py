@@ -38,7 +38,7 @@ from turnstile.delta.core.head import (
     digest_of,
     digest_of_pieces,
     final_bytes,
-    positioned,
+    tail_by_version,
 )
 from turnstile.delta.undecided import seen_one
 from turnstile.store.cache import Lru
@@ -160,7 +160,7 @@ class Commits:
             StorageFault: a file could not be written; try again.
         """
         check_readable(head)
-        places = [place for place in positioned(head) if start <= place.version <= end]
+        places = [place for place in tail_by_version(head) if start <= place.version <= end]
         contents = inline_contents(self._world, head.catalog, places, self._limits.winners_bytes) if content else {}
         files = [place for place in places if place.version not in contents]
         sizes = materialise(self._world, head, files, cache=self._files)
@@ -170,7 +170,7 @@ class Commits:
         """A version that was ratified before, for the response to a replay (I2, I3). Off the hot
         path. Raises StorageFault."""
         head = self.head(table_id)
-        for place in positioned(head):
+        for place in tail_by_version(head):
             if place.version == version:
                 large = place.entry.size > self._limits.winners_bytes
                 raw = None if large else content_of(self._world, head, place)

@@ -10,7 +10,7 @@ import msgspec
 
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.decide import find_identity
-from turnstile.delta.core.head import Positioned, gone_for_good, positioned
+from turnstile.delta.core.head import Positioned, gone_for_good, tail_by_version
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import parse_staged_file
@@ -90,7 +90,7 @@ class Outcomes:
         version = _proposed_version(txn, name, version)
         # The HEAD first: what leaves its tail afterwards is in the index already.
         head = read_head(self._world, table_id)
-        place = find_identity(positioned(head), txn, name)
+        place = find_identity(tail_by_version(head), txn, name)
         ratified = place.version if place is not None else self._index.recall(head.catalog, table_id, [txn, name])
         if ratified is not None:
             return Outcome("ratified", head.latest, ratified)

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from turnstile.delta.commits import pieces_of
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.delta.log.lines import actions, lines
 from turnstile.store.core.errors import NotFound, UnsupportedTable
 from turnstile.store.core.names import published_path
@@ -44,7 +44,7 @@ def version_at(world: World, head: TableHead, at_ms: int) -> AtMoment:
     """
     if head.last_ict <= at_ms:
         return AtMoment(head.latest, head.last_ict)
-    for place in reversed(positioned(head)):
+    for place in reversed(tail_by_version(head)):
         if place.ict <= at_ms:
             return AtMoment(place.version, place.ict)
     return _published_at(world.storages.open(head.location), head, at_ms)

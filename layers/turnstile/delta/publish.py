@@ -34,7 +34,7 @@ from turnstile.delta.commits import (
     pieces_of_staged,
     published_is_same,
 )
-from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, positioned
+from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, tail_by_version
 from turnstile.delta.core.ratify_writes import Keep, evicted, raise_floor
 from turnstile.delta.core.soundness import BRING_FOLDER_BACK
 from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
@@ -279,7 +279,7 @@ class Publisher:
         run.seen = max(run.seen, head.floor)
         if head.tail_from > head.floor + 1:
             raise TurnstileError(f"the HEAD of {head.table_id} does not carry version {head.floor + 1}")
-        due = [place for place in positioned(head) if run.seen < place.version <= head.floor + self._step]
+        due = [place for place in tail_by_version(head) if run.seen < place.version <= head.floor + self._step]
         if due and (gone := self._log_gone(head)) is not None:
             return due[0], gone
         for place in due[self._copy_carried(head, due, run) :]:
@@ -335,7 +335,7 @@ class Publisher:
                 return head
             target = max(seen, head.floor)
             keep = self._keep.of(head) if self._keep is not None else None
-            leaving = positioned(head)[: evicted(head, target, keep)]
+            leaving = tail_by_version(head)[: evicted(head, target, keep)]
             if leaving:
                 self._identities.remember(head.catalog, head.table_id, leaving)
                 self._faults("publish.identities")

@@ -36,7 +36,7 @@ from turnstile.delta.core.decide import (
     find_identity,
 )
 from turnstile.delta.core.definition import check_definition
-from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, positioned
+from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, tail_by_version
 from turnstile.delta.core.metadata import DeltaMetadata, apply
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
 from turnstile.delta.identity import IdentityIndex
@@ -290,7 +290,7 @@ class Ratifier:
         """A staged file that is gone: perhaps it was ratified, published and collected long ago
         (I3)."""
         head = self.head(request.table_id)  # the tail first: what leaves it afterwards is in the index already
-        place = find_identity(positioned(head), "", request.staged)
+        place = find_identity(tail_by_version(head), "", request.staged)
         if place is not None:
             return _replay(head, place.version, place)
         version = self._recall(head, [request.staged])

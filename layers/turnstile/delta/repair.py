@@ -25,7 +25,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
-from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, Positioned, TableHead, positioned
+from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, Positioned, TableHead, tail_by_version
 from turnstile.delta.core.soundness import missing
 from turnstile.delta.core.state_writes import may_recover, stuck_at
 from turnstile.delta.publish import Published, Publisher
@@ -203,7 +203,7 @@ class Repairer:
         return diagnosis
 
     def _look(self, head: TableHead) -> Diagnosis:
-        place = next((place for place in positioned(head) if place.version == head.floor + 1), None)
+        place = next((place for place in tail_by_version(head) if place.version == head.floor + 1), None)
         if head.state == DROPPED:
             return _diagnosis(head, "not in use", place, "the table is dropped", {})
         return self._all_published(head) if place is None else self._diagnose_unpublished(head, place)

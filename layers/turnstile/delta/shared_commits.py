@@ -28,7 +28,7 @@ import msgspec
 from turnstile.delta.commits import head_of
 from turnstile.delta.core.content import Uses
 from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
-from turnstile.delta.core.head import TableHead, newest, positioned
+from turnstile.delta.core.head import TableHead, newest, tail_by_version
 from turnstile.delta.core.shared_writes import GROUP_COMMITS, SharedWrite, share
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.undecided import settle_one
@@ -212,7 +212,7 @@ class CommitTurn:
 def _settle_ratified(members: Sequence[WaitingCommit], head: TableHead) -> None:
     """Settles the commits that the newest write of a HEAD ratified, the last ones of its tail."""
     # The newest one alone is found without placing the others of the tail.
-    places = positioned(head)[-len(members) :] if len(members) > 1 else (newest(head),)
+    places = tail_by_version(head)[-len(members) :] if len(members) > 1 else (newest(head),)
     for waiting, place in zip(members, places, strict=True):
         if place is None or place.entry.txn != waiting.prepared.proposal.entry.txn:
             raise TurnstileError("an accepted commit is not the newest of its HEAD")

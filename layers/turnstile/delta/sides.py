@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from turnstile.delta.commits import ContentChanged, ContentMissing, content_of, is_large, pieces_of, pieces_of_staged
-from turnstile.delta.core.head import Positioned, TableHead, digest_of, digest_of_pieces, positioned
+from turnstile.delta.core.head import Positioned, TableHead, digest_of, digest_of_pieces, tail_by_version
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.names import LOG, aside_path, published_path, staged_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage, Stat, World
@@ -148,7 +148,7 @@ def copies_of_unpublished(world: World, head: TableHead) -> tuple[str, ...]:
     not in the log, and returns the copies' paths. Raises StorageFault."""
     storage = world.storages.open(head.location)
     copies = []
-    for place in positioned(head):
+    for place in tail_by_version(head):
         if place.version <= head.floor:
             continue
         try:

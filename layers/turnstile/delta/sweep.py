@@ -19,7 +19,7 @@ import msgspec
 from turnstile.delta.attention import AttentionRow
 from turnstile.delta.commits import is_large
 from turnstile.delta.core.attention import Seen, next_part, note_of
-from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, TableHead, positioned
+from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, TableHead, tail_by_version
 from turnstile.delta.publish import Published, Publisher, TableUnread
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.writes import Row
@@ -188,7 +188,7 @@ class _Look:
         waits = head.floor < head.latest or head.pending is not None or head.state == RECOVERING
         if head.state != DROPPED and (waits or head.undecided):
             last_turn = head.state == STUCK or head.table_id in self._failed
-            self.due[any(map(is_large, positioned(head)))].append((last_turn, _waiting_since(head), head.table_id))
+            self.due[any(map(is_large, tail_by_version(head)))].append((last_turn, _waiting_since(head), head.table_id))
 
 
 class Sweeper:

@@ -1,7 +1,7 @@
 """Undecided entries of large groups, for readers and writers of a table (``core.undecided``, ADR
 24).
 
-    readers    ``seen``: the HEAD by the present state of the group's row. One read more if a HEAD
+    readers    ``as_readers_see``: the HEAD by the present state of the group's row. One read more if a HEAD
                has an entry, no write
     writers    ``settle``: the entry is folded or removed, the group aborted if it is past its
                deadline; while it is open the
@@ -24,7 +24,7 @@ from turnstile.delta.core.undecided import (
     Undecided,
     Verdict,
     as_folded,
-    decided,
+    decision_writes,
     fold,
     remove,
     undecided_of,
@@ -32,7 +32,7 @@ from turnstile.delta.core.undecided import (
     without_entry,
 )
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, World, batched
+from turnstile.store.ports import BATCH_GET_MAX, World, in_batches
 from turnstile.store.retry import Pause
 
 K = TypeVar("K")
@@ -44,7 +44,7 @@ def group_rows(world: World, refs: set[str]) -> dict[str, GroupRow]:
     """The rows of these groups, by their names; missing ones are left out. One request per hundred,
     a plain read of one."""
     rows: list[Row | None] = []
-    for batch in batched(sorted(refs), BATCH_GET_MAX):
+    for batch in in_batches(sorted(refs), BATCH_GET_MAX):
         keys = [world.space.group(ref) for ref in batch]
         rows += [world.refs.read(keys[0])] if len(keys) == 1 else world.refs.read_many(keys).values()
     start = len(world.space.group(""))
@@ -62,7 +62,7 @@ def verdicts(world: World, heads: Mapping[K, TableHead]) -> dict[K, Verdict]:
     return {key: verdict(entry, rows.get(entry.ref), now) for key, entry in entries.items()}
 
 
-def seen(world: World, heads: Mapping[K, TableHead]) -> dict[K, TableHead]:
+def as_readers_see(world: World, heads: Mapping[K, TableHead]) -> dict[K, TableHead]:
     """Returns ``heads``, which were just read, as a reader sees them: with the commits of groups
     that are committed, without any other. They have no undecided entry then. Writes nothing."""
     shown = dict(heads)
@@ -72,8 +72,8 @@ def seen(world: World, heads: Mapping[K, TableHead]) -> dict[K, TableHead]:
 
 
 def seen_one(world: World, head: TableHead) -> TableHead:
-    """``seen``, of one HEAD."""
-    return seen(world, {0: head})[0] if head.undecided else head
+    """``as_readers_see``, of one HEAD."""
+    return as_readers_see(world, {0: head})[0] if head.undecided else head
 
 
 def settle(world: World, heads: Mapping[K, TableHead], pause: Pause | None = None) -> dict[K, TableHead]:
@@ -127,6 +127,6 @@ def _abort(world: World, head: TableHead) -> Verdict:
     entry = undecided_of(head)
     assert isinstance(entry, Undecided)
     now = world.clock.now_ms()
-    answer = world.refs.write(decided(world.space.group(entry.ref), entry.token, ABORTED, now))
+    answer = world.refs.write(decision_writes(world.space.group(entry.ref), entry.token, ABORTED, now))
     row = GroupRow.from_row(answer.row) if answer.row is not None else None
     return verdict(entry, row, row.deadline if row is not None else now)

@@ -38,10 +38,10 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head, unpack
-from turnstile.delta.core.head import PINNED, Positioned, TableHead, digest_of, final_bytes, positioned
+from turnstile.delta.core.head import PINNED, Positioned, TableHead, digest_of, final_bytes, tail_by_version
 from turnstile.delta.core.soundness import Fault, checkpoint_file_faults, late_fault, pointer_fault, size_fault
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.log.files import LogFiles, listed, sizes_of
+from turnstile.delta.log.files import LogFiles, list_log, sizes_of
 from turnstile.delta.log.in_force import InForce
 from turnstile.delta.sides import Commit, published_as, ratified_from
 from turnstile.delta.soundness.checkpoints import NotJudged, judge_checkpoint, pointed_in
@@ -114,7 +114,7 @@ class Verifier:
         are no deviation. Raises NotFound and StorageFault.
         """
         before = read_head(self._world, table_id)
-        files = listed(self._world.storages.open(before.location), first=from_version)
+        files = list_log(self._world.storages.open(before.location), first=from_version)
         there = files.commits
         head = read_head(self._world, table_id)  # what was listed had been ratified by then
         oldest = min(there, default=before.floor)  # clean-up leaves the newest
@@ -155,7 +155,7 @@ class _Stretch:
         self._files = files
         self._there = files.commits
         self._ratified = ratified_sizes(head)
-        self._places = {place.version: place for place in positioned(head)}
+        self._places = {place.version: place for place in tail_by_version(head)}
         self.timestamp = timestamp
         self.last: int | None = None
         self._oldest: int | None = None
@@ -270,7 +270,7 @@ class _Stretch:
     def _has_expired(self, version: int) -> bool:
         """Whether the log let a version expire meanwhile: no commit before it is there either."""
         if self._oldest is None:
-            self._oldest = min(listed(self._storage).commits, default=version)
+            self._oldest = min(list_log(self._storage).commits, default=version)
         return self._oldest > version
 
     def _add_fault(self, fault: Fault) -> None:

@@ -47,7 +47,7 @@ from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile.store.core.rows import EVENT_LOG, EVENTS, TASK, Space, is_damaged
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, AllAccepted, Obj, World, batched
+from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, AllAccepted, Obj, World, in_batches
 
 RETENTION_MS: Final = 7 * 24 * 3_600_000
 """How long a full chunk of a log is kept."""
@@ -301,7 +301,7 @@ def behind(world: World, appender: Appender, rows: Iterable[Row] | None = None) 
     runs = runs_key(world, "")
     of_catalogs = space.event_mark(space.catalog(""))
     listed = None
-    for some in batched((row for row in rows if not is_damaged(row)), BATCH_GET_MAX):
+    for some in in_batches((row for row in rows if not is_damaged(row)), BATCH_GET_MAX):
         sources = [row for row in some if appender.is_source(row["key"])]
         marks = world.refs.read_many([space.event_mark(row["key"]) for row in sources])
         for row in sources:
@@ -316,7 +316,7 @@ def behind(world: World, appender: Appender, rows: Iterable[Row] | None = None) 
         yield from (_source_of(space, row) for row in gone if _source_of(space, row) not in there)
         for row in some:
             if row["kind"] == EventLog.kind:
-                listed = set(enlisted(world)) if listed is None else listed
+                listed = set(enlisted_catalogs(world)) if listed is None else listed
                 if row["catalog"] not in listed:
                     enlist(world, row["catalog"])
 
@@ -326,7 +326,7 @@ def _source_of(space: Space, mark: Row) -> str:
     return space.catalog(mark["key"].removeprefix(space.event_mark(space.catalog(""))))
 
 
-def enlisted(world: World) -> Iterator[str]:
+def enlisted_catalogs(world: World) -> Iterator[str]:
     """Yields the catalogs with logs on the list: it costs by their number."""
     logs = world.objs.list(world.space.objs(REALM_TREE), EVENT_LOG.prefix)
     return (obj.id.removeprefix(EVENT_LOG.prefix) for obj in logs)
@@ -334,7 +334,7 @@ def enlisted(world: World) -> Iterator[str]:
 
 def enlist(world: World, catalog: str) -> None:
     """Puts the log of a catalog on the list of logs, which says where to look for events
-    (``enlisted``). Once is enough; it does no harm twice, nor without a log."""
+    (``enlisted_catalogs``). Once is enough; it does no harm twice, nor without a log."""
     world.objs.put(
         Obj(world.space.objs(REALM_TREE), EVENT_LOG.id(catalog), EVENT_LOG.name, b"", world.clock.now_ms() * 1000)
     )

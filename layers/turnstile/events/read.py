@@ -57,12 +57,12 @@ class EventReader:
         log = self._log(place.catalog)
         if log is None:
             if place.log:
-                raise expired()
+                raise expired_cursor()
             return
         if not place.log:
             place = Place(place.catalog, log.log, 0, 0)
         if place.log != log.log or place.chunk > log.chunk:
-            raise expired()
+            raise expired_cursor()
         last = min(log.chunk, place.chunk + CHUNKS)
         for first in range(place.chunk, last, _AT_ONCE):
             numbers = range(first, min(first + _AT_ONCE, last))
@@ -72,7 +72,7 @@ class EventReader:
             for number in numbers:
                 obj = objs.get(chunk_obj(log.log, number))
                 if obj is None or not self._is_kept(obj):
-                    raise expired()
+                    raise expired_cursor()
                 yield from _from(place, number, obj.decoded(unpack))
         if last == log.chunk:
             yield from _from(place, log.chunk, unpack(log.tail))
@@ -110,12 +110,12 @@ class EventReader:
 def _from(place: Place, number: int, events: list[Event]) -> Iterator[tuple[Event, Place]]:
     start = place.index if number == place.chunk else 0
     if start > len(events):
-        raise expired()
+        raise expired_cursor()
     for index in range(start, len(events)):
         yield events[index], Place(place.catalog, place.log, number, index + 1)
 
 
-def expired() -> StateConflict:
+def expired_cursor() -> StateConflict:
     """The refusal of a cursor before an event that is gone, or of a log that was begun anew."""
     days = RETENTION_MS // 86_400_000
     return StateConflict(

@@ -37,10 +37,10 @@ from turnstile.fleet.core.decisions import (
     granule_names,
     granule_of,
     is_whole_look,
-    looked,
+    members_to_watch,
     surplus,
     unseen,
-    watched,
+    updated_sights,
 )
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
@@ -283,7 +283,10 @@ class Member:
         """
         is_due = is_whole_look(me.id, self._beats, len(before.others))
         whole = is_due or me.changes != before.me.changes
-        looked_at = {*watched(me.id, before.others, _silent(before)), *unseen(me.id, before.others, before.sights)}
+        looked_at = {
+            *members_to_watch(me.id, before.others, _silent(before)),
+            *unseen(me.id, before.others, before.sights),
+        }
         ids = before.others if whole else looked_at
         rows = self._world.refs.read_many([self._key, *map(self._world.space.fleet_member, sorted(ids))])
         if self._key not in rows:
@@ -293,14 +296,14 @@ class Member:
         if strangers := fleet.members - before.others.keys() - {me.id}:
             rows_seen.extend(self._reader.members(strangers).values())
         others = _present(fleet, {**before.others, **{row.id: row for row in rows_seen}})
-        sights = looked(before.sights, rows_seen, began_ms, fleet.members)
+        sights = updated_sights(before.sights, rows_seen, began_ms, fleet.members)
         if _are_new_ones_well(before.sights, sights) and self._has_surplus(me, others, sights):
             is_due = True
             if not whole:  # what it gives is judged by what all have now
                 whole = True
                 rest = list(self._reader.members(others.keys() - {row.id for row in rows_seen}).values())
                 others = _present(fleet, {**others, **{row.id: row for row in rest}})
-                sights = looked(sights, rest, began_ms, fleet.members)
+                sights = updated_sights(sights, rest, began_ms, fleet.members)
                 rows_seen = rows_seen + rest
         self._exchange.look(View(fleet, me, others, sights, began_ms), rows_seen, whole=whole)
         return is_due
@@ -319,12 +322,12 @@ class Member:
         view = self._exchange.view
         if view is None or not view.others:
             return False
-        ids = sorted(watched(view.me.id, view.others, _silent(view)))
+        ids = sorted(members_to_watch(view.me.id, view.others, _silent(view)))
         began_ms = self._monotonic()
         members = map(
             MemberRow.from_row, self._world.refs.read_many([*map(self._world.space.fleet_member, ids)]).values()
         )
-        view = replace(view, sights=looked(view.sights, members, began_ms, view.fleet.members))
+        view = replace(view, sights=updated_sights(view.sights, members, began_ms, view.fleet.members))
         self._exchange.view = view
         return any(view.sights[id].suspected(view.others[id]) for id in ids if id not in self._returned_doubted)
 
@@ -344,7 +347,7 @@ class Member:
         if not isinstance(self._world.refs.transact(rows.join_fleet(self._key, me), id), AllAccepted):
             raise _fleet_is_gone()
         others = self._reader.members(fleet.members)
-        sights = looked({}, others.values(), began_ms, fleet.members)
+        sights = updated_sights({}, others.values(), began_ms, fleet.members)
         self._beats = 0
         with self._mutex:
             self._work.clear()

@@ -14,7 +14,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.scanner import GcContext, NotNow
 from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, batched
+from turnstile.store.ports import BATCH_GET_MAX, in_batches
 
 
 @dataclass
@@ -29,7 +29,7 @@ class IcebergScan:
     def managed(self, kinds: Collection[str]) -> Iterator[tuple[IcebergEntity, Row | None]]:
         """Yields the managed entities of these ``kinds`` in the present tree, each with the row of
         its location's owner, if there is one. One read for a hundred."""
-        for entities in batched(entities_of(self.kept.reader, self.kept.current, kinds), BATCH_GET_MAX):
+        for entities in in_batches(entities_of(self.kept.reader, self.kept.current, kinds), BATCH_GET_MAX):
             managed = [entity for entity in entities if entity.managed]
             owners = self.context.world.refs.read_many([self._owner_key(entity) for entity in managed])
             for entity in managed:
@@ -65,7 +65,7 @@ def entities_of(
         for key, entry in tree.subtree(())
         if entry.kind in kinds and (unlike is None or unlike.index.get(key) != entry)
     )
-    for objs in batched(entries, BATCH_GET_MAX):
+    for objs in in_batches(entries, BATCH_GET_MAX):
         entities = reader.store.entities(tree.catalog, objs)
         yield from (entity for obj in objs if isinstance(entity := entities[obj], IcebergTable | IcebergView))
 
@@ -75,7 +75,7 @@ def managed_tables(reader: CatalogReader, head: CatalogHead) -> Iterator[tuple[P
     are written. One read for a hundred."""
     tree = reader.store.tree(head.name, head.head)
     entries = ((key, entry.obj) for key, entry in tree.subtree(()) if entry.kind == ICEBERG_TABLE)
-    for some in batched(entries, BATCH_GET_MAX):
+    for some in in_batches(entries, BATCH_GET_MAX):
         entities = reader.store.entities(head.name, [obj for _, obj in some])
         for key, obj in some:
             entity = entities[obj]

@@ -18,7 +18,7 @@ from turnstile.store.core.names import published_path
 from turnstile.store.core.rows import Kind, identity_objs
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults
-from turnstile.store.ports import BATCH_GET_MAX, LogStorage, Stat, World, batched
+from turnstile.store.ports import BATCH_GET_MAX, LogStorage, Stat, World, in_batches
 from turnstile.store.retry import Pause, no_pause
 
 _BATCH: Final = 200
@@ -95,7 +95,7 @@ class GcContext:
         """
         for _ in range(_PASSES):
             empty = True
-            for paths in batched((stat.path for stat in storage.list_all()), _BATCH):
+            for paths in in_batches((stat.path for stat in storage.list_all()), _BATCH):
                 empty = False
                 if self.time_is_up():
                     raise NotNow("the time is up")
@@ -127,7 +127,7 @@ def batches(
 ) -> Iterator[Batch]:
     """``items``, without the ones that are not due (None), in batches of ``size``, each to be
     removed by ``remove``."""
-    for some in batched((item for item in items if item is not None), size):
+    for some in in_batches((item for item in items if item is not None), size):
         yield Batch(some, partial(remove, some))
 
 
@@ -164,7 +164,7 @@ def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) 
     """
     space = world.space.objs(catalog)
     times: dict[str, int] = {}
-    for some in batched(identities, BATCH_GET_MAX // 2):
+    for some in in_batches(identities, BATCH_GET_MAX // 2):
         keys = {id: identity for identity in some for id in identity_objs(table_id, identity)}
         for id, obj in world.objs.get_many(space, list(keys)).items():
             times[keys[id]] = obj.created_us // 1000

@@ -22,7 +22,7 @@ import msgspec
 
 from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
-from turnstile.catalog.core.paths import Path, dotted, key_of
+from turnstile.catalog.core.paths import Path, dotted_name, key_of
 from turnstile.catalog.reader import View
 from turnstile.iceberg.append_merger import MergedAppend
 from turnstile.iceberg.changes import ChangeJudge, TableChange
@@ -31,8 +31,8 @@ from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import CommitFailed, creates
 from turnstile.iceberg.core.shared_appends import may_share
-from turnstile.iceberg.core.table_updates import applied, created
-from turnstile.iceberg.files import StoredFile, requested
+from turnstile.iceberg.core.table_updates import apply_updates, table_from_updates
+from turnstile.iceberg.files import StoredFile, bucket_errors
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
 from turnstile.iceberg.turns import POLL_MS, TURN_MS, TableTurn, begins, has_to_wait, rewrites
@@ -109,7 +109,11 @@ class Commits:
                 table = view.entity(entry.obj) if entry is not None else None
                 if isinstance(table, IcebergTable) and rewrites(each.updates) and begins(table, now_ms):
                     put[each.path] = msgspec.structs.replace(table, turn_until=now_ms + TURN_MS)
-            return Edit(f"turn of {', '.join(dotted(*path) for path in list(put)[:3])}"[:200], put=put) if put else None
+            return (
+                Edit(f"turn of {', '.join(dotted_name(*path) for path in list(put)[:3])}"[:200], put=put)
+                if put
+                else None
+            )
 
         if any(rewrites(each.updates) for each in changes):
             with suppress(TurnstileError):
@@ -193,7 +197,7 @@ class _Run:
             if result.entity.metadata != result.base_file
         }
         self._is_first = False
-        names = ", ".join(dotted(*path) for path in list(put)[:3])
+        names = ", ".join(dotted_name(*path) for path in list(put)[:3])
         return Edit(f"commit to {names}"[:200], put=put, writes=tuple(writes)) if put else None
 
     def forget_others(self) -> None:
@@ -214,10 +218,12 @@ class _Run:
         if position in self._results:
             return self._results[position]
         now_ms = self._world.clock.now_ms()
-        metadata = msgspec.structs.replace(created(change.updates, now_ms, claim.table_id), location=claim.spelled)
+        metadata = msgspec.structs.replace(
+            table_from_updates(change.updates, now_ms, claim.table_id), location=claim.spelled
+        )
         check_paths(metadata.properties, claim.location)
         self._judge.lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
-        with nullcontext() if claim.managed else requested("updates.location"):
+        with nullcontext() if claim.managed else bucket_errors("updates.location"):
             file = self._write(claim.location, metadata)
         name = change.path[-1]
         access = self._context.owned
@@ -245,7 +251,7 @@ class _Run:
         base = self._files.table(before)
         updates, merged = self._judge.updates(base, change)
         now_ms = self._world.clock.now_ms()
-        metadata = applied(base, updates, now_ms, before.metadata)
+        metadata = apply_updates(base, updates, now_ms, before.metadata)
         if metadata.location != base.location and normalise(metadata.location) != before.location:
             raise InvalidRequest("a table cannot be moved", field="updates", remedy="create another one and copy it")
         if metadata == base:
@@ -288,6 +294,6 @@ def _require_new(view: View, path: Path) -> None:
     entry = view.tree.find(path)
     if entry is not None:
         if entry.kind == ICEBERG_TABLE:
-            raise CommitFailed(f"Requirement failed: table already exists: {dotted(*path)}")
+            raise CommitFailed(f"Requirement failed: table already exists: {dotted_name(*path)}")
         raise CommitFailed(already_exists(ICEBERG_TABLE, path, entry.kind).message)
     view.tree.parent(path[:-1])

@@ -21,8 +21,8 @@ import msgspec
 
 from turnstile.catalog.core.entities import DELTA, Table
 from turnstile.delta.commits import check_readable, read_head
-from turnstile.delta.core.head import PINNED, TableHead, positioned
-from turnstile.delta.log.files import listed
+from turnstile.delta.core.head import PINNED, TableHead, tail_by_version
+from turnstile.delta.log.files import list_log
 from turnstile.delta.metadata import MetadataStore
 from turnstile.iceberg.core.delta_tables import (
     DeltaSource,
@@ -143,7 +143,7 @@ class DeltaScans:
         head = self.head(entity)
         metadata = self._metadata.get(head.catalog, head.metadata)
         versions = self._versions(head, refs_only=refs_only)
-        certain = min((place.version for place in positioned(head)), default=head.latest)
+        certain = min((place.version for place in tail_by_version(head)), default=head.latest)
         source = DeltaSource(
             head.table_id, head.location, metadata.protocol, metadata.metadata, head.latest, head.epoch, versions, certain
         )  # fmt: skip
@@ -164,7 +164,7 @@ class DeltaScans:
         tail have their in-commit timestamp; older ones, in the log's listing, the time of their
         file.
         """
-        versions = {place.version: place.ict for place in positioned(head)}
+        versions = {place.version: place.ict for place in tail_by_version(head)}
         versions[head.latest] = head.last_ict
         if not refs_only:
             first = max(0, head.latest - SNAPSHOTS + 1)
@@ -363,7 +363,7 @@ class _Window:
     def readable(self, before: int) -> dict[int, int]:
         """Versions less than ``before`` with all their commits there, each with the time of its
         file (ms); if older commits are missing, versions from a checkpoint on."""
-        files = listed(self._storage, first=self._first)
+        files = list_log(self._storage, first=self._first)
         version = before
         while version - 1 in files.commits:
             version -= 1

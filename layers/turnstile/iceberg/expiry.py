@@ -12,10 +12,10 @@ import msgspec
 
 from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.reader import View
-from turnstile.iceberg.core.expiry import Expired, expired, expires
-from turnstile.iceberg.core.table_updates import applied
+from turnstile.iceberg.core.expiry import Expired, expired_parts, expires
+from turnstile.iceberg.core.table_updates import apply_updates
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
 from turnstile.store.ports import World
@@ -36,7 +36,7 @@ class Expiry:
         that is no number.
         """
         metadata = self._files.table(table)
-        return expired(metadata, self._world.clock.now_ms()) if expires(metadata.properties) else Expired()
+        return expired_parts(metadata, self._world.clock.now_ms()) if expires(metadata.properties) else Expired()
 
     def expire(self, catalog: str, path: Path, table_id: str) -> Expired:
         """Removes the expired parts of the table ``table_id`` at ``path``, and returns them; none
@@ -55,12 +55,12 @@ class Expiry:
             now_ms = self._world.clock.now_ms()
             if not gone.updates:
                 return None
-            metadata = applied(self._files.table(before), gone.updates, now_ms, before.metadata)
+            metadata = apply_updates(self._files.table(before), gone.updates, now_ms, before.metadata)
             file = self._files.write(before.location, metadata, before)
             written.append(file.path)
             done = gone
             entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
-            return Edit(f"expire snapshots of {dotted(*path)}"[:200], put={path: entity})
+            return Edit(f"expire snapshots of {dotted_name(*path)}"[:200], put={path: entity})
 
         try:
             self._committer.commit(catalog, change)

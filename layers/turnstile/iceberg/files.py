@@ -61,7 +61,7 @@ class StoredFile(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def requested(field: str) -> Iterator[None]:
+def bucket_errors(field: str) -> Iterator[None]:
     """Says of a bucket that does not exist which member of the request names it. Raises
     InvalidRequest."""
     try:
@@ -130,7 +130,7 @@ class MetadataFiles:
         if path.count("/") < 3:
             raise InvalidRequest(f"{path} is no file", field="metadata-location")
         storage, name = self._at(path)
-        with requested("metadata-location"):
+        with bucket_errors("metadata-location"):
             file = storage.read(name, self.max_bytes + 1)
         if file is None:
             raise NotFound("metadata file", path, field="metadata-location")

@@ -23,7 +23,7 @@ from turnstile.iceberg.context import Context
 from turnstile.iceberg.delta_scans import is_readable
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.limits import PageBudget, response_size
-from turnstile.store.ports import BATCH_GET_MAX, batched
+from turnstile.store.ports import BATCH_GET_MAX, in_batches
 
 MAX_ALL: Final = 50_000
 """Names in a response without pages, if their bytes fit as well."""
@@ -91,7 +91,7 @@ class Listing:
         authorizer = self._catalog.reader.authorizer
         if kind == ICEBERG_TABLE and self._as_of is None:
             children = heapq.merge(children, view.tree.children(parent, TABLE, after), key=lambda item: item[0])
-        for some in batched(children, BATCH_GET_MAX):
+        for some in in_batches(children, BATCH_GET_MAX):
             entities = view.entities([entry.obj for _, entry in some])
             named = [(key, entities[entry.obj]) for key, entry in some]
             named = [(key, entity) for key, entity in named if kind_of(entity) != TABLE or is_readable(entity)]

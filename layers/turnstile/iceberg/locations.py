@@ -18,7 +18,7 @@ from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.location_rows import claim as claim_writes
 from turnstile.catalog.core.location_rows import conflict, keys_above, owner_row
 from turnstile.catalog.core.location_rows import release as release_writes
-from turnstile.catalog.core.paths import Path, dotted, fold, managed_folder, stored_name
+from turnstile.catalog.core.paths import Path, dotted_name, fold, managed_folder, stored_name
 from turnstile.catalog.core.rows import OPEN, use_staging
 from turnstile.catalog.create import check_creator
 from turnstile.catalog.services import CatalogServices
@@ -184,7 +184,7 @@ class LocationClaims:
         """
         if not entity.managed:
             raise NotOffered(
-                f"'{dotted(catalog, *path)}' lies where Turnstile did not put it, so its files are not purged",
+                f"'{dotted_name(catalog, *path)}' lies where Turnstile did not put it, so its files are not purged",
                 field="purgeRequested",
                 remedy="drop it without a purge, and remove the files yourself",
             )

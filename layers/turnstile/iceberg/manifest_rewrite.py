@@ -16,7 +16,7 @@ import msgspec
 
 from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.reader import View
 from turnstile.iceberg.core import avro, manifest_rewrite, manifests
 from turnstile.iceberg.core import updates as u
@@ -24,7 +24,7 @@ from turnstile.iceberg.core.manifest_rewrite import LiveFile, Sizes
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot
-from turnstile.iceberg.core.table_updates import applied
+from turnstile.iceberg.core.table_updates import apply_updates
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, TurnstileError
 from turnstile.store.core.locations import normalise
@@ -178,13 +178,15 @@ class _Run:
         snapshot = self._snapshot(metadata, current, listed, written)
         now_ms = self._world.clock.now_ms()
         updates = u.AddSnapshot(snapshot), _main(snapshot, metadata)
-        file = self._metadata_files.write(before.location, applied(metadata, updates, now_ms, before.metadata), before)
+        file = self._metadata_files.write(
+            before.location, apply_updates(metadata, updates, now_ms, before.metadata), before
+        )
         self.files.append(file.path)
         created = tuple(record[manifests.PATH] for record in written.records)
         self.kept = frozenset({*created, snapshot.manifest_list, file.path})
         self.done = Rewritten(tuple(sorted(written.sources)), created)
         entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
-        return Edit(f"rewrite manifests of {dotted(*self._path)}"[:200], put={self._path: entity})
+        return Edit(f"rewrite manifests of {dotted_name(*self._path)}"[:200], put={self._path: entity})
 
     def _manifests(self, metadata: TableMetadata, listed: list[avro.Record]) -> _Written:
         """The manifests of an earlier attempt, if they still stand for manifests of the list; else
@@ -261,7 +263,7 @@ class _Run:
         }
         raw = avro.write([*numbered, *kept], manifests.SCHEMA, header, bytes.fromhex(unique.replace("-", "")))
         path = self._put(metadata, f"metadata/snap-{written.snapshot_id}-1-{unique}.avro", raw)
-        return manifest_rewrite.replaced(
+        return manifest_rewrite.rewritten_snapshot(
             current, snapshot_id=written.snapshot_id, sequence=sequence, manifest_list=path,
             now_ms=self._world.clock.now_ms(), schema_id=metadata.current_schema_id, created=len(numbered),
             kept=len(kept), gone=len(written.sources), entries=written.entries,

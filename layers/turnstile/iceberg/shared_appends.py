@@ -30,7 +30,7 @@ import msgspec
 
 from turnstile.catalog.changes.commit import MAX_ROWS, Committer, Edit, RejectionHandler
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.catalog.core.paths import dotted, key_of
+from turnstile.catalog.core.paths import dotted_name, key_of
 from turnstile.catalog.reader import View
 from turnstile.iceberg.append_merger import MergedAppend
 from turnstile.iceberg.changes import ChangeJudge, TableChange
@@ -38,7 +38,7 @@ from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.metadata import TableMetadata, check_readable
 from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core.shared_appends import GROUP_APPENDS, Answer, Written, answer, fits
-from turnstile.iceberg.core.table_updates import applied
+from turnstile.iceberg.core.table_updates import apply_updates
 from turnstile.iceberg.tables import LoadedTable, entity_at
 from turnstile.iceberg.turns import TableTurn, has_to_wait
 from turnstile.store.core.errors import (
@@ -90,7 +90,7 @@ class WaitingAppend(Waiting[LoadedTable]):
         manifest list that is to be written for it. Raises as ``ChangeJudge.updates`` and
         ``table_updates.applied``."""
         updates, merged = self._judge.updates(base, self.change)
-        return applied(base, updates, now_ms, previous_file, readable=False), merged
+        return apply_updates(base, updates, now_ms, previous_file, readable=False), merged
 
     def handle_rejection(self, rows: Mapping[int, Row | None]) -> None:
         """Handles rows that refused, by position in ``writes``. Raises the reason for refusing the
@@ -238,7 +238,7 @@ class AppendGroup:
             updated=self._result.entity.updated,
         )  # fmt: skip
         self._result = msgspec.structs.replace(self._result, entity=entity)
-        message = f"{len(self._members)} appends to {dotted(*self._path)}"
+        message = f"{len(self._members)} appends to {dotted_name(*self._path)}"
         return Edit(message[:200], put={self._path: entity}, writes=tuple(group_writes))
 
     def _compute(self, before: IcebergTable, appends: Sequence[WaitingAppend], now_ms: int) -> None:

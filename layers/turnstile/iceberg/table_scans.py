@@ -21,7 +21,7 @@ import msgspec
 
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.iceberg.core import avro, manifests
-from turnstile.iceberg.core.content_files import ContentFile, DeleteFiles, FileTasks, files_of, unserved
+from turnstile.iceberg.core.content_files import ContentFile, DeleteFiles, FileTasks, files_of, plan_refusal
 from turnstile.iceberg.core.expressions import Filter, parse
 from turnstile.iceberg.core.file_ranges import ScanColumns
 from turnstile.iceberg.core.metadata import TableMetadata
@@ -228,17 +228,17 @@ class _Scan:
         """The records of a snapshot's manifest list; in format version 1 there may be none, only
         paths."""
         if snapshot.key_id is not None:
-            raise unserved(f"snapshot {snapshot.snapshot_id} is encrypted")
+            raise plan_refusal(f"snapshot {snapshot.snapshot_id} is encrypted")
         if not snapshot.manifest_list:
             if len(self._specs) > 1:  # only the list says of which a manifest is
-                raise unserved(
+                raise plan_refusal(
                     f"snapshot {snapshot.snapshot_id} has no manifest list, and the table several partition specs"
                 )
             yield from ({manifests.PATH: path, manifests.SPEC_ID: min(self._specs)} for path in snapshot.manifests)
             return
         for record in self._records(snapshot.manifest_list, _ListWanted()):
             if not isinstance(record.get(manifests.PATH), str) or record.get(manifests.KEY_METADATA) is not None:
-                raise unserved(f"{snapshot.manifest_list[:200]} has a manifest without a path, or an encrypted one")
+                raise plan_refusal(f"{snapshot.manifest_list[:200]} has a manifest without a path, or an encrypted one")
             yield record
 
     def _is_looked_at(self, manifest: dict[int, Any], snapshot: Snapshot) -> bool:
@@ -263,7 +263,7 @@ class _Scan:
 
     def _spec(self, id: int) -> PartitionSpec:
         if id not in self._specs:
-            raise unserved(f"a manifest is of partition spec {id}, which the table does not have")
+            raise plan_refusal(f"a manifest is of partition spec {id}, which the table does not have")
         return self._specs[id]
 
     def _read_deletes(self, listed: Iterable[dict[int, Any]], deletes: DeleteFiles) -> None:
@@ -283,19 +283,19 @@ class _Scan:
         try:
             yield from avro.select(self._read(path), wanted)
         except avro.Unreadable as error:
-            raise unserved(f"{normalise(path)[:300]} is damaged: {error.message}") from error
+            raise plan_refusal(f"{normalise(path)[:300]} is damaged: {error.message}") from error
 
     def _read(self, path: str) -> bytes:
         """The content of a manifest or manifest list, which clients name (I12)."""
         normal = normalise(path)
         if not normal.startswith(self._roots):
-            raise unserved(f"{normal[:300]} is not below the table's location")
+            raise plan_refusal(f"{normal[:300]} is not below the table's location")
         folder, _, name = normal.rpartition("/")
         file = self._storages.open(folder).read(name, READ_BYTES + 1)
         if file is None:
-            raise unserved(f"{normal[:300]} is missing")
+            raise plan_refusal(f"{normal[:300]} is missing")
         if len(file[0]) > READ_BYTES:
-            raise unserved(f"{normal[:300]} has more than {READ_BYTES} bytes")
+            raise plan_refusal(f"{normal[:300]} has more than {READ_BYTES} bytes")
         return file[0]
 
     def _seal(self, place: tuple[int, int, int]) -> str:

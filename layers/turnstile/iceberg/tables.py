@@ -21,7 +21,7 @@ from turnstile.catalog.core.entities import (
     IcebergTable,
     Table,
 )
-from turnstile.catalog.core.paths import Path, dotted, key_of
+from turnstile.catalog.core.paths import Path, dotted_name, key_of
 from turnstile.catalog.reader import View
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.draft import new_table
@@ -29,7 +29,7 @@ from turnstile.iceberg.core.metadata import TableMetadata, check_foreign
 from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.delta_scans import is_readable, read_only
-from turnstile.iceberg.files import StoredFile, requested
+from turnstile.iceberg.files import StoredFile, bucket_errors
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.locations import normalise
@@ -96,7 +96,7 @@ class Tables:
             return entity_at(view, path, IcebergTable)
         if self._context.as_of is not None:
             remedy = "read a snapshot of the table in the present catalog"
-            raise NotFound("table", dotted(catalog, *path), field="table", remedy=remedy)
+            raise NotFound("table", dotted_name(catalog, *path), field="table", remedy=remedy)
         return entity
 
     def create(self, catalog: str, namespace: Path, request: CreateTable) -> LoadedTable:
@@ -119,7 +119,7 @@ class Tables:
         if request.stage_create:
             self._files.make_folder(claim.location)
             return LoadedTable(None, metadata)
-        with requested("location") if location is not None else nullcontext():
+        with bucket_errors("location") if location is not None else nullcontext():
             file = self._files.write(claim.location, metadata)
         return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[file.path]), metadata)
 
@@ -179,7 +179,7 @@ class Tables:
                 if len({write.key for write in writes}) < len(writes):
                     problem = f"both tables lie below one folder outside the lake root, {before.location} and {claim.location}"
                     raise InvalidRequest(problem, field="overwrite", remedy="drop the table first")
-            return Edit(f"register {dotted(*path)}", put={path: added[0]}, writes=tuple(writes))
+            return Edit(f"register {dotted_name(*path)}", put={path: added[0]}, writes=tuple(writes))
 
         self._context.commit(catalog, change)
         return added[0]
@@ -199,11 +199,11 @@ class Tables:
             entry = None if same else view.tree.find(target)
             if entry is not None:
                 raise _name_taken(
-                    f"Cannot rename {dotted(*source)} to {dotted(*target)}. {_WORDS[entry.kind]} already exists",
+                    f"Cannot rename {dotted_name(*source)} to {dotted_name(*target)}. {_WORDS[entry.kind]} already exists",
                     "destination",
                 )
             put = {target: msgspec.structs.replace(entity, name=target[-1])}
-            message = f"rename {_word(kind)} {dotted(*source)} to {dotted(*target)}"
+            message = f"rename {_word(kind)} {dotted_name(*source)} to {dotted_name(*target)}"
             return Edit(message, put=put, remove=() if same else (source,))
 
         self._context.commit(catalog, change)
@@ -225,7 +225,7 @@ class Tables:
             else:
                 writes = self._locations.release(entity)
             writes += let_go_of(self._world.space, [entity])
-            return Edit(f"drop {_word(kind)} {dotted(*path)}", remove=(path,), writes=tuple(writes))
+            return Edit(f"drop {_word(kind)} {dotted_name(*path)}", remove=(path,), writes=tuple(writes))
 
         self._context.commit(catalog, change, _purge_rejected if purge else None)
         return dropped[0]
@@ -241,7 +241,7 @@ class Tables:
         def change(view: View) -> Edit:
             check_free(view, path, kind)
             writes = self._locations.claim(claim, view.tree.catalog, now_ms)
-            return Edit(f"create {dotted(*path)}", put={path: entity}, writes=tuple(writes))
+            return Edit(f"create {dotted_name(*path)}", put={path: entity}, writes=tuple(writes))
 
         with self._context.sweeping(written):
             self._context.commit(catalog, change, claim_rejected(claim))
@@ -290,7 +290,7 @@ def already_exists(wanted: str, path: Path, existing: str, field: str = "name") 
     """Returns the refusal to make an entry of kind ``wanted`` at ``path``, where one of kind
     ``existing`` is, in the words of Java's catalogs."""
     same = "" if wanted == existing else "with same name "
-    return _name_taken(f"{_WORDS[existing]} {same}already exists: {dotted(*path)}", field)
+    return _name_taken(f"{_WORDS[existing]} {same}already exists: {dotted_name(*path)}", field)
 
 
 def _name_taken(message: str, field: str) -> AlreadyExists:
@@ -307,9 +307,9 @@ def entity_at(view: View, path: Path, kind: type[E]) -> E:
     entity = view.entity(entry.obj) if entry is not None else None
     if not isinstance(entity, kind):
         if kind is IcebergTable and is_readable(entity):
-            raise read_only(dotted(view.tree.catalog, *path))
+            raise read_only(dotted_name(view.tree.catalog, *path))
         what = _word(kind)
-        raise NotFound(what, dotted(view.tree.catalog, *path), field=what, remedy="check the name")
+        raise NotFound(what, dotted_name(view.tree.catalog, *path), field=what, remedy="check the name")
     return entity
 
 

@@ -14,15 +14,15 @@ import msgspec
 
 from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import IcebergView
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.reader import View
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.requirements import AssertViewUuid, check_view
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.updates import ViewUpdate
-from turnstile.iceberg.core.view_updates import applied, new_view
+from turnstile.iceberg.core.view_updates import apply_updates, new_view
 from turnstile.iceberg.core.views import ViewMetadata, ViewVersion
-from turnstile.iceberg.files import requested
+from turnstile.iceberg.files import bucket_errors
 from turnstile.iceberg.locations import METADATA_PATH, LocationClaim
 from turnstile.iceberg.tables import Tables, check_free, entity_at
 from turnstile.store.core.errors import InvalidRequest
@@ -127,7 +127,7 @@ class Views:
             check_free(self._context.view(catalog), path, IcebergView)  # before anything is written
             claim = self._context.locations.requested(self._world.ids.uuid(), metadata_path)
             metadata = new_metadata(claim)
-        with requested(f"properties.{METADATA_PATH}") if metadata_path is not None else nullcontext():
+        with bucket_errors(f"properties.{METADATA_PATH}") if metadata_path is not None else nullcontext():
             file = self._files.write(claim.spelled, metadata)
         return LoadedView(tables.add(IcebergView, catalog, path, claim, file, written=[file.path]), metadata)
 
@@ -142,7 +142,7 @@ class Views:
             now_ms = self._world.clock.now_ms()
             for requirement in request.requirements:
                 check_view(requirement, base)
-            metadata = applied(base, request.updates, now_ms)
+            metadata = apply_updates(base, request.updates, now_ms)
             _check_metadata_path(metadata, base, before)
             if metadata == base:
                 latest[:] = [LoadedView(before, base)]
@@ -152,7 +152,7 @@ class Views:
             written.append(file.path)
             entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
             latest[:] = [LoadedView(entity, metadata)]
-            return Edit(f"replace view {dotted(*path)}", put={path: entity})
+            return Edit(f"replace view {dotted_name(*path)}", put={path: entity})
 
         self._context.commit_files(catalog, change, written)
         self._context.forget([file for file in written if file != latest[0].entity.metadata])

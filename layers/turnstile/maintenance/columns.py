@@ -15,8 +15,8 @@ from turnstile.delta.core.actions import Add, DeletionVector, Remove
 from turnstile.maintenance.core.parsed import (
     BOUNDED,
     Group,
+    columns_with_statistics,
     decimal_of,
-    indexed,
     parsed_partition,
     parsed_stats,
     partition_types,
@@ -77,7 +77,7 @@ class FileColumns:
         if upkeep.stats_as_json:
             add["stats"] = pa.string()
         if upkeep.stats_as_struct:
-            self._stats = indexed(metadata, upkeep)
+            self._stats = columns_with_statistics(metadata, upkeep)
             self._partitions = partition_types(metadata)
             add["stats_parsed"] = _stats_type(self._stats)
             if self._partitions:

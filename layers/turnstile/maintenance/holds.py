@@ -29,11 +29,11 @@ from turnstile.maintenance.core.pin_rows import (
     MOST_TTL_MS,
     check_holder,
     in_use,
-    joined,
-    left,
     mark,
     marks_in,
     set_readers,
+    with_reader,
+    without_holder,
 )
 from turnstile.maintenance.core.pins import Marks, Pin, cut_at, marks_of
 from turnstile.maintenance.holders import SKEW_MS
@@ -104,7 +104,7 @@ class Holds:
             owner = self._pins.owner(head)
             now = self._world.clock.now_ms()
             reader = Reader(holder, principal, first, -1 if last is None else last, now + ttl_ms)
-            readers = joined(owner, reader, now, SKEW_MS)
+            readers = with_reader(owner, reader, now, SKEW_MS)
             if self._write(set_readers(_held_location(owner, head), owner, readers)):
                 return Pin(first, last, "reader", holder, reader.until)
         raise _moving(head)
@@ -116,7 +116,7 @@ class Holds:
         for _ in range(_ATTEMPTS):
             head = self.table(table_id)
             owner = self._pins.owner(head)
-            readers = left(owner, holder, principal)
+            readers = without_holder(owner, holder, principal)
             if readers == owner.readers or self._write(set_readers(_held_location(owner, head), owner, readers)):
                 return
         raise _moving(head)

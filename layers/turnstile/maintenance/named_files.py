@@ -29,7 +29,7 @@ from turnstile.delta.soundness.checkpoints import NotJudged
 from turnstile.maintenance.state import TableState, open_state
 from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
 from turnstile.store.core.locations import normalise
-from turnstile.store.ports import Storages, World, batched
+from turnstile.store.ports import Storages, World, in_batches
 
 FILES_MAX: Final = 10_000
 """Files that one call looks at: a request for each."""
@@ -81,7 +81,7 @@ class Look:
         ``since``: of the first. Raises StorageFault.
         """
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="named-files") as threads:
-            for some in batched(files, _BATCH):
+            for some in in_batches(files, _BATCH):
                 if self.over:
                     return some[0][0]
                 for fault in threads.map(self._fault, [file for _, file in some]):

@@ -24,7 +24,7 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.catalog.core.entities import Catalog, Namespace
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.policies import EffectivePolicy, Level, Policy, policy_of
 from turnstile.catalog.core.tree import REALM_TREE
 from turnstile.catalog.reader import CatalogReader
@@ -215,7 +215,7 @@ class MaintenanceRuns:
             entry = tree.find(namespaces[:depth]) if tree is not None else None
             entity = store.entity(catalog, entry.obj) if entry is not None else None
             if isinstance(entity, Namespace):
-                levels.append(Level("namespace", dotted(catalog, *namespaces[:depth]), entity.properties))
+                levels.append(Level("namespace", dotted_name(catalog, *namespaces[:depth]), entity.properties))
         return levels
 
     # -- parts --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ on unless their key was seen.
 
 The rules of a sound log are in ``turnstile.delta.core.soundness`` (I24). A commit that is empty,
 cut or has no commitInfo is an error that names its file, and so is a checkpoint with pages or a
-number of files other than written. Such damage may show in the middle of the pass: ``derived`` then
+number of files other than written. Such damage may show in the middle of the pass: ``derive`` then
 begins again with an older start.
 
 Log compaction files are not read: the commits have the same actions, and they are there as long as
@@ -41,16 +41,16 @@ from turnstile.delta.core.soundness import (
     begins_with_info,
     checkpoint_fault,
     count_fault,
-    damaged,
+    damage_at,
     demanded_from,
     first_gap,
-    gone,
     late,
     missing,
+    missing_log,
     size_fault,
 )
-from turnstile.delta.log.files import LogFiles, listed, sizes_of
-from turnstile.delta.log.in_force import InForce, checked
+from turnstile.delta.log.files import LogFiles, list_log, sizes_of
+from turnstile.delta.log.in_force import InForce, typed_action
 from turnstile.delta.log.lines import NO_INFO, DamagedLog, actions_of_lines, broken, commit_lines, where_of
 from turnstile.delta.log.parquet import UNDECODABLE, has_parquet, table_actions
 from turnstile.delta.soundness.checkpoints import SIDECARS, expected_adds, sidecar_fault, sidecar_name, tagged_adds
@@ -142,7 +142,7 @@ class TableState(msgspec.Struct, frozen=True):
             for source, count in expected_adds(self._storage, self.version, self._files).items():
                 if count != in_all:
                     span = f"with {path} the log has {in_all} files, and {source} says {count}"
-                    raise DamagedLog(damaged(self.version, f"or a commit before it is damaged: {span}"))
+                    raise DamagedLog(damage_at(self.version, f"or a commit before it is damaged: {span}"))
 
     def _of_commit(self, version: int, seen: dict[bytes, int]) -> Iterator[Rows]:
         """The actions of a commit that no later one overrides. ``seen`` gets their keys, each with
@@ -213,7 +213,7 @@ class _Start(msgspec.Struct, frozen=True):
     sidecars: tuple[str, ...]
 
 
-def derived(
+def derive(
     storage: LogStorage,
     version: int,
     use: Callable[[TableState], T],
@@ -227,7 +227,7 @@ def derived(
     ``open_state`` and as ``use``: the first damage, if no start is sound. ``opened``: the state, if
     the caller has it.
     """
-    files = files or listed(storage)
+    files = files or list_log(storage)
     without = set[int]()
     first: DamagedLog | None = None
     while True:
@@ -255,7 +255,7 @@ def open_state(
     """Returns the state of the table below ``storage`` at ``version``, which must be published.
 
     Args:
-        files: the listing of the log, if the caller has one (``turnstile.delta.log.files.listed``).
+        files: the listing of the log (``turnstile.delta.log.files``), if the caller has one.
         without: versions of checkpoints that are not to be used.
         ratified: bytes that versions were ratified with, as far as they are known
             (``turnstile.delta.soundness.judge.ratified_sizes``).
@@ -264,9 +264,9 @@ def open_state(
         DamagedLog: a file of the log is missing or damaged.
         UnsupportedTable: the log cannot be read for another reason, or here: it needs pyarrow.
     """
-    files = (files or listed(storage)).upto(version)
+    files = (files or list_log(storage)).upto(version)
     if not files.commits:
-        raise DamagedLog(gone(version))
+        raise DamagedLog(missing_log(version))
     if version not in files.commits:
         raise DamagedLog(missing(version))
     tried = {at: stats for at, stats in files.checkpoints.items() if at not in without}
@@ -315,7 +315,7 @@ def _open_checkpoint(storage: LogStorage, version: int, files: LogFiles) -> _Sta
                 if described and not any(faults):
                     for name, body in rows:
                         if name in _OTHER:
-                            checked(name, body, f"the checkpoint of version {version}")
+                            typed_action(name, body, f"the checkpoint of version {version}")
                     return _Start(checkpoint, rows, tuple(sidecars))
         except (UnsupportedTable, *UNDECODABLE):
             continue
@@ -370,7 +370,7 @@ def _reconcile(storage: LogStorage, version: int, at: int, start: _Start | None,
     demanded = demanded_from(described[0], described[1].get("configuration") or {})
     bare = next((commit for commit in without_info if demanded is not None and commit >= demanded), None)
     if bare is not None:
-        raise DamagedLog(damaged(bare, NO_INFO))
+        raise DamagedLog(damage_at(bare, NO_INFO))
     live = {str(body["domain"]): body for body in force.of_kind("domainMetadata") if not body.get("removed")}
     transactions = {str(body["appId"]): body for body in force.of_kind("txn")}
     names, sidecars = (start.checkpoint.names, start.sidecars) if start is not None else ((), ())

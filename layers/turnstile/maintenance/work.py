@@ -32,13 +32,13 @@ from turnstile.coordination.heartbeat import LEASE_MS, Heartbeat
 from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.beating import BeatingStorage
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import TableState, derived, open_state
+from turnstile.maintenance.state import TableState, derive, open_state
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnreadableRow
 from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row
@@ -250,7 +250,7 @@ class _Work:
     def run(self) -> int:
         """Does the due work; returns the floor from which on something is due again."""
         floor = self._head.floor
-        files = listed(self._storage).upto(floor)
+        files = list_log(self._storage).upto(floor)
         ratified = ratified_sizes(self._head)
         state = open_state(self._storage, floor, files, ratified=ratified)
         interval = upkeep_of(state.protocol, state.metadata).interval
@@ -259,7 +259,7 @@ class _Work:
         for version in todo.checkpoints:
             alone = todo.checkpoints == (floor,)
             known, opened = (files, state) if alone else (None, None)
-            derived(self._storage, version, self._checkpoint, known, ratified=ratified, opened=opened)
+            derive(self._storage, version, self._checkpoint, known, ratified=ratified, opened=opened)
         for first, last in todo.compactions:
             self._compact(first, last)
         return todo.next

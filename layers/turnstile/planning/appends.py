@@ -64,7 +64,7 @@ class _Place(msgspec.Struct, frozen=True, array_like=True):
 _PLACE: Final = msgspec.msgpack.Decoder(_Place)
 
 
-def appended(world: World, planner: ScanPlanner, table: TableHead, question: Appended) -> Plan:
+def page_of_appends(world: World, planner: ScanPlanner, table: TableHead, question: Appended) -> Plan:
     """Returns a page of the added files that may have rows which satisfy the predicate. ``planner``
     resolves the columns of the version.
 

@@ -15,15 +15,15 @@ import msgspec
 
 from turnstile.delta.commits import content_of, is_large, is_same_commit, pieces_of, pieces_of_staged, transaction_of
 from turnstile.delta.core.actions import Add
-from turnstile.delta.core.head import Positioned, TableHead, positioned
+from turnstile.delta.core.head import Positioned, TableHead, tail_by_version
 from turnstile.delta.core.segments import vector_id
-from turnstile.delta.core.soundness import damaged, missing, size_fault
+from turnstile.delta.core.soundness import damage_at, missing, size_fault
 from turnstile.delta.log.in_force import InForce
 from turnstile.delta.log.lines import DamagedLog, actions, commit_lines, where_of
 from turnstile.maintenance.file_actions import actions_of_line
 from turnstile.planning.core.roots import Key
 from turnstile.store.core.names import published_path
-from turnstile.store.ports import PIECE_BYTES, LogStorage, World, batched
+from turnstile.store.ports import PIECE_BYTES, LogStorage, World, in_batches
 
 MAX_CHANGES: Final = 500_000
 """File actions that are held at once; a span of commits with more is left to a pass over the whole
@@ -94,8 +94,8 @@ def commits_of(
     ``turnstile.delta.core.soundness`` (I24). Raises as ``changes_of``.
     """
     storage = world.storages.open(head.location)
-    places = {place.version: place for place in positioned(head)}
-    for batch in batched(range(first, last + 1), max(1, readers)):
+    places = {place.version: place for place in tail_by_version(head)}
+    for batch in in_batches(range(first, last + 1), max(1, readers)):
         opened = at_once(
             lambda version: _open_commit(world, storage, head, version, places.get(version)), batch, readers
         )
@@ -123,7 +123,7 @@ def _open_commit(
         if fault is None and not (
             is_same_commit(place, file[0]) if whole else transaction_of(file[0]) == place.entry.txn
         ):
-            fault = damaged(version, f"is not the commit of transaction {place.entry.txn}, which was ratified")
+            fault = damage_at(version, f"is not the commit of transaction {place.entry.txn}, which was ratified")
         if fault is not None:
             raise DamagedLog(fault)
     return pieces_of(storage, path, *file)

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.core.entities import Table
-from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.paths import Path, dotted_name, fold
 from turnstile.catalog.paging import bad_token, page_size
 from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.core.query import to_text
@@ -105,7 +105,7 @@ class FileFinder:
         for path, table_id in _tables(matches, place):
             if count == size:
                 return FilesPage(tuple(found), tuple(left_out), seal(_Place(digest, place.levels, table_id)))
-            name = dotted(matches.catalog, *path)
+            name = dotted_name(matches.catalog, *path)
             page = place.page if table_id == place.table_id else None
             if not self._may_read(table_id):
                 continue

@@ -22,7 +22,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import interval_ms
 from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import TableState, derived
+from turnstile.maintenance.state import TableState, derive
 from turnstile.planning.changes import at_once, changes_of
 from turnstile.planning.core.roots import (
     FOLDER,
@@ -39,12 +39,12 @@ from turnstile.planning.core.roots import (
     sort_key,
 )
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES
-from turnstile.planning.leaves import DeadPaths, Leaf, LeafMaker, chunks, path_lists, written
+from turnstile.planning.leaves import DeadPaths, Leaf, LeafMaker, chunks, path_lists, write_leaf
 from turnstile.planning.totals import Totals
 from turnstile.planning.upkeep import StoredRoot
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.faults import Faults
-from turnstile.store.ports import LogStorage, World, batched
+from turnstile.store.ports import LogStorage, World, in_batches
 from turnstile_predicates.file_stats import TableSchema
 
 ROW_BATCH: Final = 4_096
@@ -77,7 +77,7 @@ class Indexer:
     def built(self, stamp: bytes, before: StoredRoot | None) -> Root:
         """An index of the state at the floor."""
         ratified = ratified_sizes(self._head)
-        return derived(
+        return derive(
             self._storage, self._head.floor, lambda state: self._build(state, stamp, before), ratified=ratified
         )
 
@@ -139,7 +139,7 @@ class Indexer:
 
     def delta(self, rows: pa.Table, cluster: Sequence[int], columns: int) -> LeafRef:
         """Writes rows as a delta."""
-        (ref,) = self._write_leaves([written(rows, cluster, columns, self._name())])
+        (ref,) = self._write_leaves([write_leaf(rows, cluster, columns, self._name())])
         return ref
 
     def _write_leaves(self, leaves: Iterable[tuple[LeafRef, bytes]]) -> list[LeafRef]:
@@ -192,13 +192,13 @@ class _Drain:
         weights = {at: len(places.get(at, ())) + len(held.get(at, ())) for at in {*places, *held}}
         left = sum(weights.values())
         drained = set[int]()
-        for batch in batched(sorted(weights, key=lambda at: (-weights[at], at)), self._work.sizes.rewrites):
+        for batch in in_batches(sorted(weights, key=lambda at: (-weights[at], at)), self._work.sizes.rewrites):
             if drained and left <= half:
                 break
             drained.update(batch)
             left -= sum(weights[at] for at in batch)
         kept = [ref for at, ref in enumerate(leaves) if at not in drained]
-        for batch in batched(sorted(drained), self._work.sizes.rewrites):
+        for batch in in_batches(sorted(drained), self._work.sizes.rewrites):
             kept += self._rewritten([leaves[at] for at in batch], rows, [places.get(at, []) for at in batch], dead)
         kept.sort(key=lambda ref: sort_key(ref.first))
         waiting = sorted(row for at, of_leaf in places.items() if at not in drained for row in of_leaf)
@@ -222,7 +222,7 @@ class _Drain:
     def _overridden_rows(self, leaves: list[LeafRef], dead: DeadPaths) -> dict[int, set[Key]]:
         """By leaf which of its rows are overridden. All leaves are looked at, a few at a time."""
         held: dict[int, set[Key]] = {}
-        for batch in batched(range(len(leaves)), self._work.sizes.readers):
+        for batch in in_batches(range(len(leaves)), self._work.sizes.readers):
             for at, leaf in zip(batch, self._work.read([leaves[at] for at in batch]), strict=True):
                 alive = leaf.alive(*dead)
                 self.totals.add(leaf, alive)
@@ -266,7 +266,7 @@ def _runs(maker: LeafMaker, state: TableState, most: int) -> Iterator[pa.Table]:
     """The files of a state, as many as are sorted at once."""
     tables = list[pa.Table]()
     held = 0
-    for batch in batched(state.files(), min(ROW_BATCH, most)):
+    for batch in in_batches(state.files(), min(ROW_BATCH, most)):
         tables.append(maker.table(batch))
         held += len(batch)
         if held >= most:

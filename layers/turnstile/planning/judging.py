@@ -250,7 +250,7 @@ def storage_type(kind: Kind | None) -> pa.DataType:
     return {"string": pa.string(), "float": pa.float64()}.get(kind or "", pa.int64())
 
 
-def stored(values: Range, kind: Kind | None, scale: int) -> tuple[Any, Any, int]:
+def range_row(values: Range, kind: Kind | None, scale: int) -> tuple[Any, Any, int]:
     """Returns low, high and flags of a range, as they are kept."""
     flags = HAS_NULLS * values.has_nulls | HAS_VALUES * values.has_values | HAS_NAN * values.has_nan
     if kind is None or values.kind != kind:

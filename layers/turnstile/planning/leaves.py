@@ -30,7 +30,7 @@ from turnstile.planning.core.files import FILE_FIELDS, file_field
 from turnstile.planning.core.plans import PlannedFile
 from turnstile.planning.core.predicates import Column
 from turnstile.planning.core.roots import Bound, IndexedColumn, Key, LeafRef, Root
-from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES, Bounds, storage_type, stored
+from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES, Bounds, range_row, storage_type
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile_predicates.file_stats import TableSchema, kind_of
 from turnstile_predicates.predicates import ANYTHING, Range
@@ -139,7 +139,7 @@ def leaf_schema(columns: Sequence[IndexedColumn]) -> pa.Schema:
 def _stored_bound(range_of: Callable[[Column], Range] | None, name: Column | None, kind: Any, scale: int) -> Bound:
     if range_of is None:
         return None, None, 0  # it has no rows
-    return stored(ANYTHING if name is None else range_of(name), kind, scale)
+    return range_row(ANYTHING if name is None else range_of(name), kind, scale)
 
 
 def _vector_text(add: Add) -> str | None:
@@ -166,10 +166,10 @@ def chunks(
     for part in range(count):
         start = part * len(rows) // count
         stop = (part + 1) * len(rows) // count
-        yield written(rows.slice(start, stop - start), cluster, columns, name())
+        yield write_leaf(rows.slice(start, stop - start), cluster, columns, name())
 
 
-def written(rows: pa.Table, cluster: Sequence[int], columns: int, name: str) -> tuple[LeafRef, bytes]:
+def write_leaf(rows: pa.Table, cluster: Sequence[int], columns: int, name: str) -> tuple[LeafRef, bytes]:
     """Returns rows as the content of one leaf, and the reference to it."""
     sink = io.BytesIO()
     parquet.write_table(

@@ -50,7 +50,7 @@ class Question(msgspec.Struct, frozen=True):
         predicate = self.resolved(columns)
         digest = digest_of(predicate)
         if self.position is not None and self.position.predicate != digest:
-            raise expired()
+            raise expired_token()
         return digest, PageFiles(predicate, self)
 
     def resolved(self, columns: TableColumns) -> Predicate | None:
@@ -166,10 +166,10 @@ def position_of(page: str | None) -> Position | None:
         packed = base64.urlsafe_b64decode(page + "=" * (-len(page) % 4))
         return msgspec.msgpack.decode(packed, type=Position)
     except (binascii.Error, ValueError, msgspec.DecodeError, UnicodeError):
-        raise expired() from None
+        raise expired_token() from None
 
 
-def expired() -> InvalidRequest:
+def expired_token() -> InvalidRequest:
     """Returns the refusal of a page's token."""
     problem = "the page is of another plan, or its index is not kept any more"
     return InvalidRequest(problem, field="page_token", remedy="begin with the first page again")

@@ -24,12 +24,12 @@ import pyarrow as pa
 from pyarrow import compute
 
 from turnstile.delta.commits import check_readable
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.delta.past import version_at
 from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import TableState, derived, open_state
-from turnstile.planning.appends import Appended, appended
+from turnstile.maintenance.state import TableState, derive, open_state
+from turnstile.planning.appends import Appended, page_of_appends
 from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
 from turnstile.planning.core.plans import MAX_FILES, Plan, PredicateOf
 from turnstile.planning.core.predicates import Predicate, TableColumns
@@ -37,12 +37,12 @@ from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_
 from turnstile.planning.index import ROW_BATCH, read_leaf
 from turnstile.planning.judging import may_match
 from turnstile.planning.leaves import Leaf, LeafMaker, path_lists, summaries_of
-from turnstile.planning.pages import Question, expired, position_of, token_of
+from turnstile.planning.pages import Question, expired_token, position_of, token_of
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled, UnsupportedTable
 from turnstile.store.core.rows import FILE_INDEX
-from turnstile.store.ports import LogStorage, World, batched
+from turnstile.store.ports import LogStorage, World, in_batches
 from turnstile_predicates.file_stats import TableSchema
 
 CACHE_BYTES: Final = 256 * 1024 * 1024
@@ -136,7 +136,7 @@ class Planner:
         if plan is not None:
             return plan
         if position is not None and not position.source.startswith(_LOG):
-            raise expired()
+            raise expired_token()
         try:
             return self._by_log(table, at, question)
         except TooMany:
@@ -155,7 +155,7 @@ class Planner:
         stats: bool = False,
     ) -> Plan:
         """As ``turnstile.planning.core.plans.ScanPlanner``."""
-        return appended(self._world, self, table, Appended(after, version, predicate, page, limit, stats))
+        return page_of_appends(self._world, self, table, Appended(after, version, predicate, page, limit, stats))
 
     def indexed(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
         """Returns the first files of ``plan``, as far as an index has them; None where none serves,
@@ -197,7 +197,7 @@ class Planner:
             return _LogPage(state, changes, version, question).plan()
 
         if question.position is None:
-            return derived(storage, published, page, ratified=ratified)
+            return derive(storage, published, page, ratified=ratified)
         state = open_state(storage, published, ratified=ratified)
         without = set[int]()
         while state.start >= 0 and question.position.source != source_of(state):
@@ -349,7 +349,7 @@ def _ict(table: TableHead, version: int) -> int:
         return table.last_ict
     if version == table.tail_from - 1:
         return table.tail_ict
-    return next((place.ict for place in positioned(table) if place.version == version), -1)
+    return next((place.ict for place in tail_by_version(table) if place.version == version), -1)
 
 
 def _tail(changes: Changes, schema: TableSchema) -> Leaf:
@@ -396,7 +396,7 @@ class _Page:
         chosen = [at for at in _choose_leaves(self._root, view.columns.schema, predicate) if at >= first]
         is_list = self._files.predicate is None and not self._files.explain
         step = 1 if is_list else ROUND
-        for batch in batched(chosen, LISTED if is_list else ROUND):
+        for batch in in_batches(chosen, LISTED if is_list else ROUND):
             opened = self._planner.leaves(self._table, [refs[at] for at in batch])
             for start in range(0, len(batch), step):
                 leaves = opened[start : start + step]
@@ -441,7 +441,7 @@ def _version_of(source: str, most: int) -> int:
     one that is none up to ``most``."""
     match = _LOG_SOURCE.fullmatch(source)
     if match is None or int(match[1]) > most:
-        raise expired()
+        raise expired_token()
     return int(match[1])
 
 
@@ -456,7 +456,7 @@ class _LogPage:
         self._source = source_of(state)
         self._changes = changes
         if question.position is not None and question.position.source != self._source:
-            raise expired()
+            raise expired_token()
         self._protocol = self._changes.protocol or self._state.protocol
         self._metadata = self._changes.metadata or self._state.metadata
         upkeep_of(self._protocol, self._metadata)
@@ -483,5 +483,5 @@ class _LogPage:
         """The unpublished files first, then the state, some files at a time."""
         maker = LeafMaker(self._schema, columns_of_table(self._schema))
         yield Leaf(maker.table(self._changes.adds, self._changes.removes))
-        for adds in batched(self._state.files(), ROW_BATCH):
+        for adds in in_batches(self._state.files(), ROW_BATCH):
             yield Leaf(maker.table(adds))

@@ -109,9 +109,9 @@ class ReadInCommits:
 def _predicate(text: str, columns: TableColumns) -> Predicate | None:
     if not text:
         return None
-    from turnstile.planning.core.sql import parsed  # with the parser, which takes long to import
+    from turnstile.planning.core.sql import predicate_parser  # with the parser, which takes long to import
 
-    return parsed(text)(columns)
+    return predicate_parser(text)(columns)
 
 
 def check_predicates(texts: Mapping[str, str]) -> None:
@@ -119,7 +119,7 @@ def check_predicates(texts: Mapping[str, str]) -> None:
     columns. Raises InvalidRequest, naming the member; also where all together are longer than
     ``MOST_CHARACTERS``, since each takes time to be read.
     """
-    from turnstile.planning.core.sql import parsed  # with the parser, which takes long to import
+    from turnstile.planning.core.sql import predicate_parser  # with the parser, which takes long to import
 
     characters = 0
     for field, text in texts.items():
@@ -130,7 +130,7 @@ def check_predicates(texts: Mapping[str, str]) -> None:
                 problem, field=field, remedy="leave the predicates of some reads out: the whole table is read then"
             )
         try:
-            parsed(text)(AnyColumns())
+            predicate_parser(text)(AnyColumns())
         except InvalidRequest as error:
             error.field = field
             raise

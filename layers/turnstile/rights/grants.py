@@ -50,7 +50,7 @@ ANONYMOUS: Final = Principal("anonymous")
 CLIENT_PREFIX: Final = "client-"
 
 
-def reserved(name: str) -> bool:
+def is_reserved(name: str) -> bool:
     """Whether only Turnstile itself gives this name; an issuer that gave it would make one
     principal another (I12)."""
     return name in (OPERATOR.name, ANONYMOUS.name) or name.startswith(CLIENT_PREFIX)
@@ -138,7 +138,7 @@ class GrantChange(msgspec.Struct, frozen=True):
     remove: tuple[Privilege, ...] = ()
 
 
-def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
+def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
     """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is
     None. Raises TooLarge beyond ``MAX_PRINCIPALS``."""
     held = {grant.principal: {*grant.privileges} for grant in access.grants}

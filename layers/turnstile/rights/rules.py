@@ -48,7 +48,7 @@ class Chain(msgspec.Struct, frozen=True):
         return Chain(self.catalog, self.schemas[: level - 1])
 
 
-def padded(levels: Sequence[Access], schemas: int, *, table: bool) -> Chain:
+def padded_chain(levels: Sequence[Access], schemas: int, *, table: bool) -> Chain:
     """Returns the chain of a name with ``schemas`` namespaces (and a table), of which only
     ``levels`` exist."""
     count = 1 + schemas + table
@@ -204,13 +204,13 @@ TABLE_RULES: Final = (see_table, read_table, modify_table, write_files, edit_tab
 METASTORE_RULES: Final = (create_catalog, read_paths, write_paths, create_external, create_reference)
 
 
-def permitted(rule: Rule, principal: Principal, chain: Chain) -> bool:
+def is_permitted(rule: Rule, principal: Principal, chain: Chain) -> bool:
     """Whether ``principal`` passes ``rule`` on the entity of the chain, whether or not that
     exists."""
     return principal.admin or rule(Subject(principal.names, chain))
 
 
-def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
+def may_go_on(rule: Rule, principal: Principal, chain: Chain) -> bool:
     """Whether an operation may go on: it is permitted, or it may answer that its subject does not
     exist.
 
@@ -219,8 +219,8 @@ def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
     """
     if rule is create_schema:
         level = len(chain.levels) - 1 if chain.missing is None else chain.missing
-        return level > 0 and permitted(create_schema, principal, chain.upto(level))
-    return permitted(rule, principal, chain) or (
+        return level > 0 and is_permitted(create_schema, principal, chain.upto(level))
+    return is_permitted(rule, principal, chain) or (
         chain.missing is not None and rule not in (*METASTORE_RULES, admin_only) and may_know_missing(principal, chain)
     )
 
@@ -231,4 +231,4 @@ def may_know_missing(principal: Principal, chain: Chain) -> bool:
     if principal.admin or chain.missing is None:
         return True
     rule: Rule = create_table if chain.missing == len(chain.levels) - 1 and chain.table is not None else create_schema
-    return chain.missing > 0 and permitted(rule, principal, chain.upto(chain.missing))
+    return chain.missing > 0 and is_permitted(rule, principal, chain.upto(chain.missing))

@@ -309,7 +309,7 @@ def put_one_by_one(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> i
 # Long work in batches: bounded memory, progress, and little to repeat after a crash.
 
 
-def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+def in_batches(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
     """Yields ``items`` in order, ``size`` at a time; takes no more of them than are yielded.
     (Python 3.11, which is supported, lacks ``itertools.batched``.)"""
     rest = iter(items)

@@ -27,7 +27,7 @@ import msgspec
 
 from turnstile.store.cache import ObjCache
 from turnstile.store.core.errors import TooLarge, TurnstileError
-from turnstile.store.core.rows import registered
+from turnstile.store.core.rows import register_type
 from turnstile.store.ports import Obj
 
 OBJ_BUDGET: Final = 350_000
@@ -56,7 +56,7 @@ class LargeObj(Obj, frozen=True, kw_only=True):
 def split(obj: Obj) -> tuple[list[Obj], Obj]:
     """Returns the parts of an obj, and its row; an obj that fits into one row has no parts and is
     its row. Raises ValueError unless its type is registered, TooLarge above ``MAX_OBJ``."""
-    rules = registered(obj.type, obj.id)
+    rules = register_type(obj.type, obj.id)
     size = len(obj.payload)
     if size <= OBJ_BUDGET:
         return [], obj
@@ -82,7 +82,7 @@ def part_ids(row: Obj) -> list[str]:
     return [f"{PREFIX}{row.id}/{row.stamp}.{number:02d}" for number in range(row.count)]
 
 
-def joined(row: LargeObj, parts: Mapping[str, Obj]) -> Obj | None:
+def join_parts(row: LargeObj, parts: Mapping[str, Obj]) -> Obj | None:
     """The obj of a row; None when not all of its parts are among ``parts``. Raises ValueError when
     they are not the written ones."""
     payloads = [parts[id].payload for id in part_ids(row) if id in parts]
@@ -235,7 +235,7 @@ class StoredObjs:
             return objs
         parts = self._rows.get_many(space, [id for row in large for id in part_ids(row)])
         for row in large:
-            obj = joined(row, parts) or self._again(row)
+            obj = join_parts(row, parts) or self._again(row)
             if obj is not None:
                 objs[row.id] = obj
         return objs

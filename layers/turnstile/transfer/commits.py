@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.catalog.create import UUID_PROPERTY
-from turnstile.delta.core.definition import MAX_COLUMN_ID, mapped, max_column_id
+from turnstile.delta.core.definition import MAX_COLUMN_ID, maps_columns, max_column_id
 from turnstile.delta.core.features import features_to_list
-from turnstile.delta.core.protocols import released, upgraded
+from turnstile.delta.core.protocols import catalog_managed_protocol, protocol_without_catalog
 from turnstile.delta.core.schemas import columns_of
 from turnstile.delta.log.state import LogState
 
@@ -44,7 +44,7 @@ def properties_after(state: LogState, table_id: str, ict: int) -> dict[str, str]
     properties = {str(name): str(value) for name, value in (state.metadata.get("configuration") or {}).items()}
     if properties.get(ICT) != "true":
         properties |= {ICT: "true", ICT_VERSION: str(state.version + 1), ICT_TIMESTAMP: str(ict)}
-    if mapped(properties):  # some writers leave it out, and Delta puts it right with its next commit
+    if maps_columns(properties):  # some writers leave it out, and Delta puts it right with its next commit
         greatest = max_column_id(columns_of(state.metadata["schemaString"]))
         text = properties.get(MAX_COLUMN_ID, "")
         if greatest is not None and not (text.isascii() and text.isdigit() and int(text) >= greatest):
@@ -54,7 +54,7 @@ def properties_after(state: LogState, table_id: str, ict: int) -> dict[str, str]
 
 def protocol_after(state: LogState) -> dict[str, Any]:
     """The table's protocol after the upgrade."""
-    return upgraded(state.protocol, features_to_list(state.protocol, state.metadata))
+    return catalog_managed_protocol(state.protocol, features_to_list(state.protocol, state.metadata))
 
 
 def upgrade(state: LogState, table_id: str, ict: int) -> bytes:
@@ -68,7 +68,7 @@ def upgrade(state: LogState, table_id: str, ict: int) -> bytes:
 def release(version: int, protocol: dict[str, Any], metadata: dict[str, Any], table_id: str, ict: int) -> bytes:
     """Content of the version after ``version``, the latest ratified one, where ``protocol`` and
     ``metadata`` are in force. After it the file system decides again."""
-    free = released(protocol)
+    free = protocol_without_catalog(protocol)
     kept = {name: value for name, value in (metadata.get("configuration") or {}).items() if name != UUID_PROPERTY}
     info = _info(export_txn(table_id), ict, version, "DROP FEATURE", free)
     return _lines(("commitInfo", info), ("protocol", free), ("metaData", {**metadata, "configuration": kept}))

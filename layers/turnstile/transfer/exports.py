@@ -24,14 +24,14 @@ import msgspec
 from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.location_rows import keys_above, release
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.drop import published_head
 from turnstile.catalog.locations import require_served
 from turnstile.catalog.reader import ResolvedTable, View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED, LEAVING, TableHead
-from turnstile.delta.core.protocols import released
+from turnstile.delta.core.protocols import protocol_without_catalog
 from turnstile.delta.core.state_writes import leave_head, left_head, stay_head
 from turnstile.delta.log.files import read_commit
 from turnstile.delta.undecided import is_settled
@@ -67,7 +67,7 @@ class Exporter:
             self._release_location(head)
         except (NotFound, StateConflict) as error:
             problems = [problem(error)]
-        after = released(self._services.metadata.get(head.catalog, head.metadata).protocol)
+        after = protocol_without_catalog(self._services.metadata.get(head.catalog, head.metadata).protocol)
         return export_report(head, dry_run=True, protocol_after=after, problems=problems, notes=list(_NOTES))
 
     def run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
@@ -147,7 +147,7 @@ class Exporter:
                     state=head.state,
                 )
             return commit.protocol or {}
-        return released(metadata.protocol)
+        return protocol_without_catalog(metadata.protocol)
 
     def _tombstone(self, catalog: str, path: Path, head: TableHead) -> None:
         """Step 5. Location rows that changed meanwhile (neighbours share their markers) are read
@@ -155,7 +155,7 @@ class Exporter:
         location_writes = self._release_location(head)
 
         def change(view: View) -> Edit:
-            full = dotted(view.tree.catalog, *path)
+            full = dotted_name(view.tree.catalog, *path)
             if view.tree.table(path[:-1], path[-1]).table_id != head.table_id:
                 raise NotFound("table", full, field="table", remedy="it was replaced")
             writes = (left_head(head, EXPORTED, self._world.clock.now_ms()), *location_writes)

@@ -25,13 +25,13 @@ import msgspec
 from turnstile.catalog.changes.commit import Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import Location, claim, finish, give_back, keys_above, take_over, take_up
-from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.core.paths import Path, check_path, dotted_name
 from turnstile.catalog.locations import require_served
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.delta.log.state import LogState, read_state
 from turnstile.rights.grants import Access
 from turnstile.store.core.errors import StateConflict, TooLarge, UnsupportedTable
@@ -150,7 +150,7 @@ class Importer:
                 )
             view.tree.parent(path[:-1])
             require_free(view, path, "name")
-            full = dotted(view.tree.catalog, *view.written(path[:-1]), path[-1])
+            full = dotted_name(view.tree.catalog, *view.written(path[:-1]), path[-1])
             head = new_head_row(
                 key=world.space.table(table_id),
                 table_id=table_id,
@@ -238,7 +238,7 @@ class Claims:
         storage = self._world.storages.open(survey.location)
         txn = import_txn(table_id).encode()
         since = survey.state.version if survey.state is not None else -1
-        later = (published_path(version) for version in listed(storage).commits if version > since)
+        later = (published_path(version) for version in list_log(storage).commits if version > since)
         files = (storage.read(path, PIECE_BYTES) for path in later)  # an upgrade is smaller than a piece
         return any(file is not None and txn in file[0] for file in files)
 

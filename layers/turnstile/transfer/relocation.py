@@ -28,7 +28,7 @@ import msgspec
 from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Entity, Table
 from turnstile.catalog.core.location_rows import Location, conflict, copy_owner, keys_above, vacate
-from turnstile.catalog.core.paths import Path, dotted, path_of
+from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.rows import CatalogHead, ExternalRow, StagingRow, begin_sweep
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.log import named_snapshots_of
@@ -36,13 +36,13 @@ from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.journal_rows import OPEN, JournalRow
 from turnstile.delta.core.soundness import listing_faults
-from turnstile.delta.log.files import listed, sizes_of
+from turnstile.delta.log.files import list_log, sizes_of
 from turnstile.delta.soundness.checkpoints import pointed_in
 from turnstile.delta.soundness.judge import expired_upto, ratified_sizes
 from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError
-from turnstile.store.core.locations import ancestors, moved, normalise, overlap
+from turnstile.store.core.locations import ancestors, location_after_move, normalise, overlap
 from turnstile.store.core.writes import Change, Clause, Equals, Row, Set, Write
-from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, batched
+from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, in_batches
 
 ROWS: Final = (TableHead, ExternalRow, StagingRow)
 """Rows that hold a location as an attribute; the row of an owner (``Location``) has it in its
@@ -117,15 +117,21 @@ class Relocator:
             raise InvalidRequest(f"{old} and {new} overlap", field="new", remedy="move the files beside the old root")
         world = self._world
         locations = self._locations()
-        zones = {at: row for at, row in locations.items() if Location.from_row(row).zone and moved(at, old, new)}
+        zones = {
+            at: row
+            for at, row in locations.items()
+            if Location.from_row(row).zone and location_after_move(at, old, new)
+        }
         heads = [TableHead.from_row(row) for row in world.refs.scan(TableHead.kind)]
-        rows = [row for kind in ROWS for row in world.refs.scan(kind.kind) if moved(row["location"], old, new)]
+        rows = [
+            row for kind in ROWS for row in world.refs.scan(kind.kind) if location_after_move(row["location"], old, new)
+        ]
         known = {head.table_id for head in heads} | {row["table_id"] for row in world.refs.scan(ExternalRow.kind)}
-        below = {at: row for at, row in locations.items() if row.get("table_id") and moved(at, old, new)}
+        below = {at: row for at, row in locations.items() if row.get("table_id") and location_after_move(at, old, new)}
         owners = {at: row for at, row in below.items() if row["table_id"] in known}
         problems = [*self._roots(old, new, locations, zones, owners), *_unfinished_imports(below)]
         problems += self._transactions()
-        moving = [head for head in heads if moved(head.location, old, new)]
+        moving = [head for head in heads if location_after_move(head.location, old, new)]
         problems += [problem for head in moving if (problem := _unsettled_reason(head))]
         problems += self._logs([head for head in moving if head.state in (ACTIVE, PINNED)], old, new)
         catalogs = dict[str, int]()
@@ -134,15 +140,17 @@ class Relocator:
         for tree in self._trees():
             tables = [table for _, table in self._entities(tree, (TABLE,))]
             at = [getattr(table, "location", "") for table in tables]
-            catalogs[tree.catalog] = sum(moved(location, old, new) is not None for location in at)
+            catalogs[tree.catalog] = sum(location_after_move(location, old, new) is not None for location in at)
             dropped = any(head.catalog == tree.catalog for head in heads if _may_come_back(head, old, new))
             if dropped or any(_near(location, old, new) for location in at):
                 sweeps.append(tree.catalog)
                 problems += self._snapshots(tree)
             for path, entity in self._entities(tree, ICEBERG_KINDS):
                 location = getattr(entity, "location", "")
-                if moved(location, old, new):
-                    named[getattr(entity, "table_id", "")] = f"{dotted(tree.catalog, *path)} (Iceberg) at {location}"
+                if location_after_move(location, old, new):
+                    named[getattr(entity, "table_id", "")] = (
+                        f"{dotted_name(tree.catalog, *path)} (Iceberg) at {location}"
+                    )
         others = {at: row["table_id"] for at, row in below.items() if at not in owners}
         left = [named.pop(id, f"table {id} at {at}, which no catalog has") for at, id in others.items()]
         return Plan(
@@ -184,7 +192,7 @@ class Relocator:
 
     def _entities(self, tree: Tree, kinds: tuple[str, ...]) -> Iterator[tuple[Path, Entity]]:
         items = ((path_of(key), entry.obj) for key, entry in tree.subtree(()) if entry.kind in kinds)
-        for batch in batched(items, BATCH_GET_MAX):
+        for batch in in_batches(items, BATCH_GET_MAX):
             entities = self._reader.store.entities(tree.catalog, [obj for _, obj in batch])
             for path, obj in batch:
                 yield path, entities[obj]
@@ -201,7 +209,7 @@ class Relocator:
                 return
         inside = {at for at in owners if any(above in zones for above in ancestors(at))}
         for at, row in (*zones.items(), *owners.items()):
-            to = moved(at, old, new) or ""
+            to = location_after_move(at, old, new) or ""
             there = locations.get(to)
             if there is not None and _is_copy(there, row):
                 continue  # copied by an earlier run, or claimed by a server that was started with this lake
@@ -230,10 +238,10 @@ class Relocator:
     def _fault(self, head: TableHead, old: str, new: str) -> str:
         """Versions of the HEAD that the log below the new root lacks, by a listing; empty for
         none."""
-        to = moved(head.location, old, new) or ""
+        to = location_after_move(head.location, old, new) or ""
         try:
             storage = self._world.storages.open(to)
-            files = listed(storage).upto(head.floor)
+            files = list_log(storage).upto(head.floor)
             if head.floor not in files.commits and not files.checkpoints:
                 return f"version {head.floor} is not at {to}"
             expired = expired_upto(self._world, head) if min(files.commits, default=0) > 0 else None
@@ -264,7 +272,7 @@ class Relocator:
         put: dict[Path, Entity] = {}
         for path, entity in self._entities(view.tree, (TABLE,)):
             assert isinstance(entity, Table)
-            to = moved(entity.location, plan.old, plan.new)
+            to = location_after_move(entity.location, plan.old, plan.new)
             if to is not None and len(put) < _ENTITIES:
                 put[path] = msgspec.structs.replace(entity, location=to)
         return Edit(f"relocate {plan.old} to {plan.new}", put=put) if put else None
@@ -284,7 +292,7 @@ class Relocator:
 
 def _near(location: str, old: str, new: str) -> bool:
     """Whether a location is below the old root or the new one."""
-    return moved(location, old, new) is not None or moved(location, new, old) is not None
+    return location_after_move(location, old, new) is not None or location_after_move(location, new, old) is not None
 
 
 def _may_come_back(head: TableHead, old: str, new: str) -> bool:
@@ -298,7 +306,7 @@ def _is_copy(there: Row, row: Row) -> bool:
 
 
 def _to(plan: Plan, location: str) -> str:
-    to = moved(location, plan.old, plan.new)
+    to = location_after_move(location, plan.old, plan.new)
     assert to is not None, "only locations below the old root are planned"
     return to
 

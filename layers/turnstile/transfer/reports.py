@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.protocols import added, is_managed
+from turnstile.delta.core.protocols import added_features, is_managed
 from turnstile.store.core.errors import ErrorType, TurnstileError
 from turnstile.transfer.commits import first_timestamp, import_txn, properties_after, protocol_after
 from turnstile.transfer.survey import Survey
@@ -84,7 +84,7 @@ def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportR
     elif state is not None and not any(error.type == ErrorType.UNSUPPORTED_TABLE for error in survey.problems):
         after = protocol_after(state)
         version = state.version + 1
-        more = added(state.protocol, after)
+        more = added_features(state.protocol, after)
         before = state.metadata.get("configuration") or {}
         properties = properties_after(state, "<table_id>", first_timestamp(state, now))
         changed = {name: value for name, value in properties.items() if before.get(name) != value}
@@ -99,7 +99,7 @@ def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportR
     return ImportReport(
         dry_run=True,
         possible=not survey.problems,
-        name=dotted(catalog, *path),
+        name=dotted_name(catalog, *path),
         location=survey.location,
         version=None if state is None else state.version,
         upgrade_version=version,

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from turnstile_client.core.converting import converted
+from turnstile_client.core.converting import convert
 from turnstile_client.core.schemas import check_names, is_list
 from turnstile_client.errors import DataMismatch
 
@@ -103,7 +103,7 @@ def _keeps_values(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 def _cast(values: pa.Array, column: pa.Field) -> pa.Array:
     try:
-        cast = converted(values, column.type)
+        cast = convert(values, column.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise DataMismatch(
             f"column {column.name!r} holds values that {column.type} does not: {e}; cast or round them"

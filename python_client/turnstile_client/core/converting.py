@@ -10,7 +10,7 @@ from pyarrow import types
 from turnstile_client.core.schemas import is_list
 
 
-def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def convert(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The values in the type ``wanted``, which ``core.conforming`` has found to hold them. Raises
     :class:`pyarrow.ArrowInvalid` or :class:`pyarrow.ArrowNotImplementedError` where a cast would
     lose something.
@@ -21,24 +21,24 @@ def converted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if types.is_null(given):
         return pa.nulls(len(values), wanted)
     if types.is_dictionary(given):
-        return converted(values.dictionary, wanted).take(values.indices)
+        return convert(values.dictionary, wanted).take(values.indices)
     if types.is_struct(wanted):
         parts = dict(zip([member.name for member in given], values.flatten(), strict=True))
         members = [
-            converted(parts[member.name], member.type) if member.name in parts else pa.nulls(len(values), member.type)
+            convert(parts[member.name], member.type) if member.name in parts else pa.nulls(len(values), member.type)
             for member in wanted
         ]
         return pa.StructArray.from_arrays(members, fields=list(wanted), mask=pc.is_null(values))
     if is_list(given):
         lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
         return pa.ListArray.from_arrays(
-            _offsets(lengths), converted(values.flatten(), wanted.value_type), type=wanted, mask=pc.is_null(values)
+            _offsets(lengths), convert(values.flatten(), wanted.value_type), type=wanted, mask=pc.is_null(values)
         )
     if types.is_map(given):
         first = values.offsets[0].as_py()
         last = values.offsets[len(values)].as_py()
-        keys = converted(values.keys.slice(first, last - first), wanted.key_type)
-        items = converted(values.items.slice(first, last - first), wanted.item_type)
+        keys = convert(values.keys.slice(first, last - first), wanted.key_type)
+        items = convert(values.items.slice(first, last - first), wanted.item_type)
         offsets = pc.subtract(values.offsets, pa.scalar(first, pa.int32()))
         return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=pc.is_null(values))
     if types.is_integer(given) and types.is_decimal(wanted):

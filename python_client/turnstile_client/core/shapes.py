@@ -52,7 +52,7 @@ def _is_type_named_alike(stored: pa.DataType, wanted: pa.DataType) -> bool:
     return True
 
 
-def shaped(values: pa.Array, wanted: pa.DataType, *, by_position: bool = False) -> pa.Array:
+def shape(values: pa.Array, wanted: pa.DataType, *, by_position: bool = False) -> pa.Array:
     """The values in the type ``wanted``. Fields of structs are found by :func:`place_of`, or
     ``by_position`` where only their names differ. Raises :class:`pyarrow.ArrowInvalid` where a cast
     would lose something."""
@@ -67,14 +67,14 @@ def shaped(values: pa.Array, wanted: pa.DataType, *, by_position: bool = False) 
             if place is None:
                 members.append(pa.nulls(len(values), member.type))
             else:
-                members.append(shaped(_field(values, place), member.type, by_position=by_position))
+                members.append(shape(_field(values, place), member.type, by_position=by_position))
         return pa.StructArray.from_arrays(members, fields=list(wanted), mask=pc.is_null(values))
     if types.is_list(wanted) and types.is_list(values.type):
-        inner = shaped(values.values, wanted.value_type, by_position=by_position)
+        inner = shape(values.values, wanted.value_type, by_position=by_position)
         return pa.ListArray.from_arrays(values.offsets, inner, type=wanted, mask=_mask(values))
     if types.is_map(wanted) and types.is_map(values.type):
-        keys = shaped(values.keys, wanted.key_type, by_position=by_position)
-        items = shaped(values.items, wanted.item_type, by_position=by_position)
+        keys = shape(values.keys, wanted.key_type, by_position=by_position)
+        items = shape(values.items, wanted.item_type, by_position=by_position)
         return pa.MapArray.from_arrays(values.offsets, keys, items, type=wanted, mask=_mask(values))
     return pc.cast(values, wanted, safe=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from turnstile_predicates.file_stats import rounded
+from turnstile_predicates.file_stats import round_number
 from turnstile_predicates.predicates import (
     KINDS,
     UNKNOWN,
@@ -155,4 +155,4 @@ def _value(type_name: str, value: Any) -> Any:
         return _NO_LITERAL
     if kind == "string":
         return Value(kind, str(value.toString()) if not isinstance(value, str) else value)
-    return Value(kind, rounded(type_name, float(value)) if kind == "float" else value)
+    return Value(kind, round_number(type_name, float(value)) if kind == "float" else value)

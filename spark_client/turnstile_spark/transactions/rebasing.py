@@ -79,7 +79,7 @@ class TableHead:
         )
 
 
-def rebased(own_actions: Sequence[Action], base: TableHead, head: TableHead) -> list[Action]:
+def rebase(own_actions: Sequence[Action], base: TableHead, head: TableHead) -> list[Action]:
     """The actions of the commit ``base.version`` + 1 as those of ``head.version`` + 1; the
     arguments are left unchanged.
 

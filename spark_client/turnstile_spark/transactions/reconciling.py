@@ -20,7 +20,7 @@ from turnstile_spark.context import LakeContext
 from turnstile_spark.log_files import STAGED
 from turnstile_spark.transactions.groups import TransactionConflict
 from turnstile_spark.transactions.judging import Isolation, Read, Winner, assess, judged_reads, parse
-from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebased
+from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebase
 from turnstile_spark.transactions.scope import ScopedTable
 
 
@@ -101,7 +101,7 @@ class Reconciler:
         if content is None:
             return Later(latest, None, predicate_of_reads(self._reads_in(table_id), table.base))
         base = TableHead.before(own, table.base)
-        actions = rebased(own, base, base.after(winners))
+        actions = rebase(own, base, base.after(winners))
         return Later(latest, "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
 
     def _reads_in(self, table_id: str) -> list[Read]:

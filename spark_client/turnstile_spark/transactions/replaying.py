@@ -21,7 +21,7 @@ from typing import Any
 
 from turnstile_predicates.file_stats import TableSchema
 from turnstile_spark.transactions.judging import ROW_TRACKING, Read, Winner, assess
-from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebased
+from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebase
 
 Action = Mapping[str, Any]
 #: What one statement committed in one table: the actions of each of its commits, in order (nearly
@@ -152,7 +152,7 @@ class Replay:
         # Above what ran again only appends without row ids are kept, which are the same at every
         # version.
         is_same = table_id in self._other
-        on_top = commit if is_same else rebased(commit, TableHead.before(commit, old_version), head)
+        on_top = commit if is_same else rebase(commit, TableHead.before(commit, old_version), head)
         actions = _after(on_top, head)
         heads[table_id] = head.after([Winner(head.version + 1, actions)])
         return actions
@@ -191,12 +191,12 @@ def refusal(statements: Sequence[Statement], tables: Mapping[str, MovedTable]) -
             except CannotRebase as e:
                 reason = str(e)
         if statement.obstacle:
-            return explained(statement, reason)
+            return explain_refusal(statement, reason)
         replay.ran_again(statement, statement.commits)
     return ""
 
 
-def explained(statement: Statement, reason: str) -> str:
+def explain_refusal(statement: Statement, reason: str) -> str:
     """Why a statement that has to run again, for ``reason``, cannot."""
     return f"{statement.name} would have to run again ({reason}), and cannot: {statement.obstacle}"
 

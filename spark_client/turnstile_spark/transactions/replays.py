@@ -22,7 +22,15 @@ from turnstile_spark.transactions.folding import CannotFold, fold
 from turnstile_spark.transactions.groups import TransactionConflict
 from turnstile_spark.transactions.judging import Winner
 from turnstile_spark.transactions.rebasing import CannotRebase
-from turnstile_spark.transactions.replaying import MovedTable, Replay, Statement, at_cut, content_of, explained, refusal
+from turnstile_spark.transactions.replaying import (
+    MovedTable,
+    Replay,
+    Statement,
+    at_cut,
+    content_of,
+    explain_refusal,
+    refusal,
+)
 from turnstile_spark.transactions.scope import Held, Scope, ScopedTable
 from turnstile_spark.transactions.statements import Recorded, Statements
 
@@ -121,10 +129,10 @@ class Replayer:
                 except CannotFold as e:
                     raise _conflict(plan.conflict, f"{recorded.name} is kept, but {e}") from None
             if statement.obstacle:
-                raise _conflict(plan.conflict, explained(statement, reason))
+                raise _conflict(plan.conflict, explain_refusal(statement, reason))
             if not self._statements.is_as_it_was(recorded):
                 changed = replace(statement, obstacle="the settings of the session are others than when it ran")
-                raise _conflict(plan.conflict, explained(changed, reason))
+                raise _conflict(plan.conflict, explain_refusal(changed, reason))
             try:
                 again = self._statements.run_again(recorded)
             except Exception as e:

@@ -94,7 +94,7 @@ class Reservation:
                 log.info("turnstile_spark: reservation %s was not renewed: %s", self.id, e)
 
 
-def reserved(api: Api, names: Sequence[str]) -> Reservation | None:
+def reserve_tables(api: Api, names: Sequence[str]) -> Reservation | None:
     """Waits for these tables (``namespace.table``), and returns the reservation; None for none."""
     if not names:
         return None

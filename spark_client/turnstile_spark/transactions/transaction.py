@@ -29,7 +29,7 @@ from turnstile_spark.transactions.read_sets import Collector
 from turnstile_spark.transactions.reconciling import Reconciler
 from turnstile_spark.transactions.replays import REPLAYS, Replayer
 from turnstile_spark.transactions.requests import group_request, table_read
-from turnstile_spark.transactions.reserving import Reservation, reserved
+from turnstile_spark.transactions.reserving import Reservation, reserve_tables
 from turnstile_spark.transactions.scope import Mark, ScopedTable
 from turnstile_spark.transactions.slack import Slack, check_slack, slack_of
 from turnstile_spark.transactions.snapshot import Scoped
@@ -120,7 +120,7 @@ class Transaction(Scoped):
 
     def __enter__(self) -> Self:
         self._lake.check_open()
-        self._reservation = reserved(self._lake.api, self._reserved)
+        self._reservation = reserve_tables(self._lake.api, self._reserved)
         try:
             super().__enter__()
         except BaseException:

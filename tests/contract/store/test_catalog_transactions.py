@@ -13,7 +13,7 @@ from turnstile.adapters import RandomIds, SystemClock
 from turnstile.catalog.catalogs import Catalogs
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.delta.proposals import CommitRequest
 from turnstile.store.core.errors import ErrorType, OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.core.names import published_path
@@ -78,7 +78,7 @@ def test_i8_racing_transactions_are_in_the_catalog_and_in_the_table_or_in_neithe
         return applied
 
     applied = [id for mine in together(write) for id in mine]
-    entries = [place.entry for place in positioned(lake.head())]
+    entries = [place.entry for place in tail_by_version(lake.head())]
     assert sorted(entry.group for entry in entries) == sorted(applied) and len(applied) == 8 * TURNS
     names = {path_of(key)[0] for key, _ in lake.services().reader.current(lake.catalog).subtree(())}
     assert names - {"default"} == {f"n{entry.txn}" for entry in entries}

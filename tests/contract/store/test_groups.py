@@ -22,7 +22,7 @@ from tests.support.threads import together
 from turnstile.adapters import RandomIds, SystemClock
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict
-from turnstile.delta.core.head import TableHead, new_head_row, positioned
+from turnstile.delta.core.head import TableHead, new_head_row, tail_by_version
 from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.core.undecided import LARGE_MAX
 from turnstile.delta.metadata import MetadataStore
@@ -121,7 +121,9 @@ def test_i8_racing_groups_are_in_all_of_their_tables_or_in_none(backend: Backend
         return acknowledged
 
     acknowledged = [group for mine in together(write) for group in mine]
-    in_tables = Counter((place.entry.group, table) for table in tables.ids for place in positioned(tables.head(table)))
+    in_tables = Counter(
+        (place.entry.group, table) for table in tables.ids for place in tail_by_version(tables.head(table))
+    )
     assert in_tables == Counter((id, table) for id, members in acknowledged for table in members)
     assert len(acknowledged) == 8 * TURNS
 
@@ -210,7 +212,7 @@ def test_i1_i8_racing_large_groups_are_in_all_of_their_tables_or_in_none(backend
     # A group that stopped half-way is open for 0.3 s.
     until(lambda: not any(settle_one(tables.world, tables.head(id)).undecided for id in tables.ids))
     heads = {id: tables.head(id) for id in tables.ids}
-    in_tables = Counter((place.entry.group, id) for id, head in heads.items() for place in positioned(head))
+    in_tables = Counter((place.entry.group, id) for id, head in heads.items() for place in tail_by_version(head))
     assert set(in_tables.values()) <= {1}
     assert in_tables.keys() >= {(id, table) for id, members in acknowledged for table in members}
     others = Counter(

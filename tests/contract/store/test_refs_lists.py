@@ -12,7 +12,7 @@ from tests.support.store.backends import MINISTACK, Backend
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.delta.core.head import Entry, TableHead
 from turnstile.delta.core.ratify_writes import raise_floor
-from turnstile.store.core.evaluate import applied
+from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Action, Append, Drop, Equals, Row, Set
 from turnstile.store.ports import Accepted
 
@@ -71,7 +71,7 @@ def test_i4_any_replacements_and_descending_removals_do_the_same_everywhere(
     if not actions:
         return
     answer = refs.write(change(key, *actions, when=SAME))
-    assert answer == Accepted(applied(before, actions))
+    assert answer == Accepted(apply_actions(before, actions))
 
 
 def test_i4_appending_keeps_order_and_takes_several_at_once(backend: Backend, key: str) -> None:
@@ -115,4 +115,4 @@ def test_i5_the_largest_step_of_the_publisher_fits_an_expression(
     waiting = 32 if idle else 40
     row = stored(refs, _long_tail(key, published=3, waiting=waiting, apps_each=apps_each))
     plan = raise_floor(TableHead.from_row(row), row["floor"] + 32, idle=idle)
-    assert refs.write(plan) == Accepted(applied(row, plan.actions))
+    assert refs.write(plan) == Accepted(apply_actions(row, plan.actions))

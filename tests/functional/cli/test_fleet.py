@@ -13,7 +13,7 @@ from tests.support.cli import run, service
 from turnstile.events.fleet_log import FleetLog, fleet_event
 from turnstile.fleet.core.happenings import JOINED, TAKEN_OVER, Happening
 from turnstile.fleet.member import Member
-from turnstile_cli.commands.fleet import compared
+from turnstile_cli.commands.fleet import with_silent_members
 
 MEMBER: dict[str, Any] = {
     "id": "m1", "name": "host-a:17", "state": "active", "life": 4, "beat_ms": 1, "owned": 2, "loads": {"publish": 60, "sweep": 1},
@@ -62,10 +62,10 @@ def test_a_member_without_a_sign_of_life_between_two_readings_is_shown_as_silent
 def test_a_member_that_has_shown_life_or_need_not_have_yet_is_not_silent() -> None:
     lives = {**REPORT, "members": [{**MEMBER, "life": 5}]}
     slow = {**REPORT, "members": [{**MEMBER, "beat_ms": 501}]}
-    assert compared((0.0, REPORT), (1.0, lives))["silent"] == []
-    assert compared((0.0, slow), (1.0, slow))["silent"] == []
-    assert compared((0.0, REPORT), (0.002, REPORT))["silent"] == ["m1"]
-    assert compared((0.0, {**REPORT, "members": []}), (1.0, REPORT))["silent"] == [], "it is new"
+    assert with_silent_members((0.0, REPORT), (1.0, lives))["silent"] == []
+    assert with_silent_members((0.0, slow), (1.0, slow))["silent"] == []
+    assert with_silent_members((0.0, REPORT), (0.002, REPORT))["silent"] == ["m1"]
+    assert with_silent_members((0.0, {**REPORT, "members": []}), (1.0, REPORT))["silent"] == [], "it is new"
 
 
 def test_events_are_shown_one_a_line() -> None:

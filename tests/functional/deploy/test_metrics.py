@@ -15,7 +15,7 @@ from tests.support.roles.parameters import EVERYTHING
 from tests.support.roles.resolved import Resolved
 from tests.support.roles.translated import translated
 from turnstile.api.event_stream import DELIVER
-from turnstile.api.figures import WATCHED, count, sent, watched
+from turnstile.api.figures import WATCHED, count, default_metrics, figures_to_send
 from turnstile.api.http.env import BadSetting
 from turnstile.api.light_work import ALL
 from turnstile.delta.publish import Publisher
@@ -76,7 +76,7 @@ def test_a_deployment_in_trouble_has_ten_metrics_at_most(capsys: pytest.CaptureF
     table.put(published_path(1), b"foreign\n")
     found = run_all(world, capsys)
     assert {name for name, *_ in found} >= {"stuck", "failures"}
-    assert len(found) <= most_metrics("alarms") == len(watched()) <= 10
+    assert len(found) <= most_metrics("alarms") == len(default_metrics()) <= 10
     for name, *dimensions in found:
         told = dict(each.split("=", 1) for each in dimensions)
         assert name in WATCHED[told["service"]][told.get("run", "")]
@@ -85,10 +85,10 @@ def test_a_deployment_in_trouble_has_ten_metrics_at_most(capsys: pytest.CaptureF
 
 def test_the_figures_that_an_alarm_computes_with_are_sent_together() -> None:
     figures = {"failures": 2, "stuck": 0, "unreadable": 0, "incomplete": 0, "lag_ms": 5}
-    assert sent("alarms", "gc", "sweep", figures) == {name: figures[name] for name in WATCHED["gc"]["sweep"]}
-    assert sent("alarms", "gc", "sweep", {**figures, "failures": 0}) == {}
-    assert sent("alarms", "publish", "", figures) == {} == sent("none", "gc", "sweep", figures)
-    assert sent("all", "publish", "", figures) == figures
+    assert figures_to_send("alarms", "gc", "sweep", figures) == {name: figures[name] for name in WATCHED["gc"]["sweep"]}
+    assert figures_to_send("alarms", "gc", "sweep", {**figures, "failures": 0}) == {}
+    assert figures_to_send("alarms", "publish", "", figures) == {} == figures_to_send("none", "gc", "sweep", figures)
+    assert figures_to_send("all", "publish", "", figures) == figures
 
 
 def test_a_figure_of_trouble_is_no_line_that_a_log_of_warnings_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:

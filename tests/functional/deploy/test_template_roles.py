@@ -19,7 +19,7 @@ from turnstile.iceberg.append_merger import AppendMerger
 from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.requirements import AssertRefSnapshotId, AssertTableUuid
 from turnstile.iceberg.core.schema import Schema
-from turnstile.iceberg.core.table_updates import applied
+from turnstile.iceberg.core.table_updates import apply_updates
 from turnstile.iceberg.core.updates import AddSnapshot, SetSnapshotRef
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.store.core.names import aside_path, published_path, staged_file, staged_path, version_file
@@ -331,7 +331,9 @@ def test_i10_every_file_that_a_function_writes_or_removes_is_one_that_its_role_m
     slow = lake.append(3, first, 2)
     table = empty
     for snapshot in (first, fast):
-        table = applied(table, (AddSnapshot(snapshot), SetSnapshotRef("main", snapshot.snapshot_id, "branch")), 10**13)
+        table = apply_updates(
+            table, (AddSnapshot(snapshot), SetSnapshotRef("main", snapshot.snapshot_id, "branch")), 10**13
+        )
     requirements = (AssertTableUuid(uuid), AssertRefSnapshotId("main", 1))
     merged = AppendMerger(storages, ids).merge(
         table, requirements, (AddSnapshot(slow), SetSnapshotRef("main", 3, "branch"))

@@ -16,7 +16,7 @@ from turnstile.adapters.dynamo.models import model_of, row_of_image, to_item
 from turnstile.api import event_stream
 from turnstile.api.event_stream import DELIVER
 from turnstile.delta.publish import Publisher
-from turnstile.events.append import Appender, enlisted
+from turnstile.events.append import Appender, enlisted_catalogs
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.core.deliveries import LONGEST_PAUSE_MS
 from turnstile.events.core.events import TABLE_RATIFIED, Event
@@ -103,9 +103,9 @@ def test_a_log_that_older_code_made_is_put_on_the_list_of_logs(app: Function, wo
     Appender(world).append([Table(world).key])
     (listed,) = [key for key in world.objs.rows if "event-log/" in key[1]]
     del world.objs.rows[listed]
-    assert list(enlisted(world)) == []
+    assert list(enlisted_catalogs(world)) == []
     app.on_refs(SCHEDULED, Context())
-    assert list(enlisted(world)) == ["main"]
+    assert list(enlisted_catalogs(world)) == ["main"]
 
 
 def test_an_image_is_the_row(world: FakeWorld) -> None:

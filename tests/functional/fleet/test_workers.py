@@ -22,7 +22,7 @@ from tests.support.clients.inbox import Inbox
 from tests.support.server import children
 from tests.support.stack import Table, commit_info, until
 from turnstile.coordination.tasks import Tasks
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.fleet.core.roles import ALL, EVENTS, MAINTAIN, PUBLISH, SWEEP
 from turnstile.fleet.read import FleetReader, FleetReport, MemberReport
 from turnstile.maintenance.work import Maintainer
@@ -113,7 +113,7 @@ class Site:
             time.sleep(0.2)
         task = Tasks(self.world).last(f"maintain.{table.id}")
         assert task is not None and task.attempt == len(versions)
-        assert listed(storage).checkpoints.keys() == set(versions)
+        assert list_log(storage).checkpoints.keys() == set(versions)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -17,7 +17,7 @@ from turnstile.api.light_work import ALL, MARGIN_MS
 from turnstile.coordination.heartbeat import LEASE_MS
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.attention import AttentionRow
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.delta.publish import Publisher
 from turnstile.events.append import Appender
 from turnstile.maintenance.core.due import FIRST_PAUSE_MS
@@ -57,14 +57,14 @@ def test_i14_i15_a_run_maintains_the_tables_that_events_name_and_the_next_one_ha
     tables = [grown(world, table_id(number)) for number in (1, 2)]
     figures = app.maintain(SCHEDULED, LONG)
     assert {name: count for name, count in figures.items() if count} == {"tables": 2, "checkpoints": 2, "checksums": 2}
-    assert all(10 in listed(table.storage).checkpoints for table in tables)
+    assert all(10 in list_log(table.storage).checkpoints for table in tables)
     assert not any(app.maintain(SCHEDULED, LONG).values())
 
 
 def test_a_run_that_is_out_of_time_leaves_the_rest_to_the_next_one(app: Function, world: FakeWorld) -> None:
     table = grown(world)
     assert not any(app.maintain(SCHEDULED, Context(MARGIN_MS)).values())
-    assert listed(table.storage).checkpoints == {}
+    assert list_log(table.storage).checkpoints == {}
     assert app.maintain(SCHEDULED, LONG)["checkpoints"] == 1
 
 
@@ -76,7 +76,7 @@ def test_a_table_that_failed_is_found_by_the_run_over_all_tables(app: Function, 
     table.put(published_path(4), table.ratified[4])
     world.clock.now += FIRST_PAUSE_MS
     assert app.maintain(ALL, LONG)["checkpoints"] == 1
-    assert 10 in listed(table.storage).checkpoints
+    assert 10 in list_log(table.storage).checkpoints
 
 
 def test_a_table_that_failed_is_tried_by_every_run_over_the_next_rows_until_it_is_maintained(

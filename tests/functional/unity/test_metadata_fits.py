@@ -17,7 +17,7 @@ from tests.support.fakes import delta
 from tests.support.unity import SCHEMA, T1, B, Unity, metadata, refused, refused_old
 from turnstile.api.unity.columns import to_api, to_infos
 from turnstile.api.unity.responses import table_properties
-from turnstile.delta.core.metadata import MAX_SHOWN, Beside, DeltaMetadata, shown
+from turnstile.delta.core.metadata import MAX_SHOWN, Beside, DeltaMetadata, most_response_bytes
 from turnstile.store.core.limits import response_size
 
 INVALID: Final = "InvalidParameterValueException"
@@ -179,7 +179,7 @@ def test_i6_no_answer_takes_more_of_metadata_than_it_was_judged_by(
         beside=Beside(properties=beside, comment=COMMENT),
     )
     properties = table_properties(snapshot, 1, 1)
-    bound = shown(snapshot) + 500
+    bound = most_response_bytes(snapshot) + 500
     older = (
         response_size(to_infos(fields, snapshot.metadata["partitionColumns"]))
         + response_size(properties)

@@ -15,7 +15,7 @@ from tests.support.fakes import delta
 from tests.support.functions import Answer, event
 from tests.support.lake import ORDERS, UNKNOWN, Lake, make_lake
 from turnstile.delta.commits import content_of
-from turnstile.delta.core.head import positioned
+from turnstile.delta.core.head import tail_by_version
 
 QUIET = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 
@@ -130,7 +130,7 @@ def answered(lake: Lake, made: dict[str, Any]) -> Answer:
 
 def check_table(lake: Lake, acknowledged: dict[int, str]) -> None:
     """Every acknowledged version is there, once, in order, with its bytes, and everything can be published."""
-    places = positioned(lake.head)
+    places = tail_by_version(lake.head)
     assert [place.version for place in places] == list(range(1, lake.head.latest + 1))  # I1
     assert [place.ict for place in places] == sorted({place.ict for place in places})  # I7
     assert {place.version: place.entry.txn for place in places} == acknowledged  # I2

@@ -14,7 +14,7 @@ from tests.simulation.auditors.record import Fact, History, Violation, audits
 from tests.support.fakes.heads import recount
 from turnstile.delta.commits import unpack
 from turnstile.delta.core.content import Content, read_content
-from turnstile.delta.core.head import PINNED, Positioned, TableHead, final_bytes, positioned
+from turnstile.delta.core.head import PINNED, Positioned, TableHead, final_bytes, tail_by_version
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.undecided import as_folded, undecided_of
 from turnstile.store.core.errors import TurnstileError
@@ -80,7 +80,7 @@ class Auditor:
             raise Violation("I11", f"versions after {head.floor} wait and the stream is not told")
         if head.latest < history.latest:
             raise Violation("I6", f"latest went back from {history.latest} to {head.latest}")
-        places = positioned(head)
+        places = tail_by_version(head)
         added = [place for place in places if place.version > history.latest]
         if len(added) != head.latest - history.latest:
             raise Violation("I1", f"latest jumped from {history.latest} to {head.latest}")
@@ -163,7 +163,7 @@ class Auditor:
         self.seen["evicted"] += head.tail_from - before.tail_from
         if head.state != before.state:
             self.seen[f"state {head.state}"] += 1
-        for place in positioned(before)[: head.tail_from - before.tail_from]:
+        for place in tail_by_version(before)[: head.tail_from - before.tail_from]:
             for identity in (place.entry.txn, place.name):
                 if (space, identity_obj(head.table_id, identity)) not in self._state.objs.rows:
                     raise Violation("I3", f"version {place.version} left the tail and nothing remembers {identity}")
@@ -216,7 +216,7 @@ class Auditor:
         if self._is_freed(head, path.removeprefix(STAGED)):
             self.seen["deleted file of an aborted transaction"] += 1
             return
-        if version > head.floor or any(place.name == path.removeprefix(STAGED) for place in positioned(head)):
+        if version > head.floor or any(place.name == path.removeprefix(STAGED) for place in tail_by_version(head)):
             raise Violation("I10", f"{path} was deleted with the floor at {head.floor}")
         if now - history.published_at[version] < self._state.grace.staged_ms - SLACK:
             raise Violation("I10", f"{path} was deleted too soon after version {version} was decided")
@@ -226,7 +226,7 @@ class Auditor:
         freed = f"{head.table_id}/{name}"
         entries = (row for row in self._state.refs.rows.values() if row["kind"] == "transaction")
         aborted = any(row["state"] == "aborted" and freed in row.get("freed", ()) for row in entries)
-        return aborted and all(place.name != name for place in positioned(head))
+        return aborted and all(place.name != name for place in tail_by_version(head))
 
     @audits
     def obj_deleted(self, space: str, id: str) -> None:

@@ -26,7 +26,7 @@ from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.vacuums import OTHERS, WEEK, Appender, PinAuditor, Vacuumed, forgets
 from tests.support.fakes.storage import FakeClock, FakeStorage, FakeStorages
 from turnstile.delta.core.segments import starts
-from turnstile.delta.log.files import LogFiles, listed
+from turnstile.delta.log.files import LogFiles, list_log
 from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.gc.collector import Collector
 from turnstile.gc.kinds import log
@@ -53,7 +53,7 @@ class LogAuditor(PinAuditor):
     @audits
     def _goes(self, location: str, path: str) -> None:
         storage = self._without(location, path)
-        files = listed(storage)
+        files = list_log(storage)
         commits = sorted(files.commits)
         if commits != list(range(commits[0], commits[-1] + 1)):
             raise Violation("I15", f"without {path} the log has the commits {commits}")

@@ -17,7 +17,7 @@ import pytest
 from tests.support.clients.duck import extension
 from tests.support.fakes.storage import FakeIds
 from turnstile.adapters.files import FileStorage
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.maintenance.checkpoint import CheckpointWriter, write_checksum, write_pointer
 from turnstile.maintenance.compaction import write_compaction
 from turnstile.maintenance.core.upkeep import upkeep_of
@@ -130,7 +130,7 @@ def without(path: Path, target: Path, *patterns: str) -> Path:
 def checkpointed(path: Path, *, checksum: bool = True) -> int:
     """Writes the checkpoint of the latest version, and its side files; returns the version."""
     storage = FileStorage(str(path))
-    version = max(listed(storage).commits)
+    version = max(list_log(storage).commits)
     state = open_state(storage, version)
     assert state.start == -1
     upkeep = upkeep_of(state.protocol, state.metadata)
@@ -150,7 +150,7 @@ def test_i15_delta_spark_and_duckdb_read_it_without_the_commits_before_it(
     before = rows(spark, table)
     seen_before = in_duckdb(table)
     bare = without(table, tmp_path / "bare", "*.crc")
-    expected = shown(open_state(FileStorage(str(bare)), max(listed(FileStorage(str(bare))).commits)))
+    expected = shown(open_state(FileStorage(str(bare)), max(list_log(FileStorage(str(bare))).commits)))
     version = checkpointed(bare)
     for old in range(version):
         (bare / "_delta_log" / f"{old:020d}.json").unlink()
@@ -226,7 +226,7 @@ def test_i15_delta_spark_reads_log_compaction_files(table: Path, spark: Any, tmp
     before = rows(spark, table)
     bare = without(table, tmp_path / "compacted", "*.crc")
     storage = FileStorage(str(bare))
-    latest = max(listed(storage).commits)
+    latest = max(list_log(storage).commits)
     assert write_compaction(storage, 2, latest)
     assert rows(spark, bare) == before
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(bare))

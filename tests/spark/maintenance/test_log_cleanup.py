@@ -10,7 +10,7 @@ import pytest
 
 import turnstile_spark
 from tests.support.server import MovingServer, moving_server
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.gc.collector import Report
 
 
@@ -72,7 +72,7 @@ def test_i15_every_version_that_stays_reads_as_before_and_those_before_it_are_re
     run(f"INSERT OVERWRITE {table} SELECT id, 'z' FROM range(3)")
     report = clean()
     assert report.problems == () and report.deleted > 0
-    files = listed(services.world.storages.open(head.location))
+    files = list_log(services.world.storages.open(head.location))
     oldest = min(files.commits)
     assert 0 < oldest < max(rows) and oldest in files.checkpoints
     sql.spark.catalog.clearCache()

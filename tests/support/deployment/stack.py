@@ -19,7 +19,7 @@ from tests.support.deployment.emulator import KEYS, Emulator, started
 from tests.support.deployment.root import Root
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile_local.deployment import keep_secret
-from turnstile_local.routes import deployed, make_routes
+from turnstile_local.routes import make_routes, stack_at
 from turnstile_local.settings import REGION, SECRET_ARN, STACK_NAME
 
 TOKEN: Final = "a-token-for-tests"
@@ -88,7 +88,7 @@ def deployment(root: Root, work: Path) -> Iterator[Deployment]:
         keep_secret(emulator.address, KEYS, _SECRET)
         emulator.deploy(PARAMETERS)
         began = time.monotonic()
-        url = make_routes(emulator.address, deployed(emulator.address, STACK_NAME, emulator.built / "template.yaml"))
+        url = make_routes(emulator.address, stack_at(emulator.address, STACK_NAME, emulator.built / "template.yaml"))
         emulator.seconds["routes"] = time.monotonic() - began
         stack = Deployment(emulator, url, dict(PARAMETERS))
         with stack.client() as api:

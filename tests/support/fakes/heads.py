@@ -18,10 +18,10 @@ from turnstile.delta.core.head import (
     mark_after,
     new_head_row,
     newest,
-    positioned,
+    tail_by_version,
 )
 from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change
-from turnstile.store.core.evaluate import applied, holds
+from turnstile.store.core.evaluate import apply_actions, holds
 from turnstile.store.core.writes import Change, Row
 
 START_ICT = 1_000
@@ -80,7 +80,7 @@ def ratified(row: Row, proposal: Proposal) -> Row | None:
     """The row after ratification, or None when every form is refused."""
     for change in forms(row, proposal):
         if accepts(row, change):
-            return applied(row, change.actions)
+            return apply_actions(row, change.actions)
     return None
 
 
@@ -94,12 +94,12 @@ def floored(row: Row, published: int | None = None, *, idle: bool = False) -> Ro
     """The row after the floor rose to ``published`` (default: latest)."""
     head = TableHead.from_row(row)
     change = raise_floor(head, head.latest if published is None else published, idle=idle)
-    return applied(row, change.actions) if accepts(row, change) else row
+    return apply_actions(row, change.actions) if accepts(row, change) else row
 
 
 def recount(head: TableHead) -> None:
     """Members that the row has twice agree (I1, I3, I7)."""
-    places = positioned(head)
+    places = tail_by_version(head)
     mark = head.tail_hwm
     for one in head.tail:
         mark = mark_after(mark, one)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from turnstile.store.ports import Clock, Obj
-from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs, joined, part_ids
+from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs, join_parts, part_ids
 
 MOST_OF_A_KEY: Final = 1024
 """Bytes of a sort key of DynamoDB, which cannot be empty either."""
@@ -36,7 +36,7 @@ class FakeObjs(StoredObjs):
         row = self.rows[space, id]
         if not isinstance(row, LargeObj):
             return row
-        obj = joined(row, {part: self.rows[space, part] for part in part_ids(row)})
+        obj = join_parts(row, {part: self.rows[space, part] for part in part_ids(row)})
         assert obj is not None
         return obj
 

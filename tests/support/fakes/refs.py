@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Collection, Iterator, Sequence
 
-from turnstile.store.core.evaluate import accepts, clone, written
+from turnstile.store.core.evaluate import accepts, clone, row_after
 from turnstile.store.core.rows import DAMAGED, require_known, require_readable
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
@@ -113,7 +113,7 @@ class FakeRefs:
         return accepts(self._readable(write.key), write)
 
     def _apply(self, write: Write) -> None:
-        row = written(self.rows.get(write.key), write)
+        row = row_after(self.rows.get(write.key), write)
         if row is None:
             self.rows.pop(write.key, None)
         else:

@@ -117,7 +117,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The store of the secret that the environment names; ``pass_ms`` moves the clock."""
     made = Store(token="first", token_keys=KEYS)
     held, made.pass_ms = kept(made)  # type: ignore[attr-defined]
-    monkeypatch.setattr(secret, "deployed", lambda named=secret.TOKENS: held if named == secret.TOKENS else None)
+    monkeypatch.setattr(secret, "deployed_secret", lambda named=secret.TOKENS: held if named == secret.TOKENS else None)
     for name in ("TURNSTILE_TOKEN", "TURNSTILE_TOKEN_KEYS", "TURNSTILE_TOKENS", "TURNSTILE_OIDC_ISSUER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("TURNSTILE_AUTHENTICATION", raising=False)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.catalog import EVENTS, complete, counted, create, fakes, fresh, head_of, names, put, sales, staged
 from tests.support.clones import check_shown, clone
 from turnstile.catalog.core.entities import External, IcebergView, Namespace
-from turnstile.catalog.core.paths import dotted
+from turnstile.catalog.core.paths import dotted_name
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.rights.grants import Access
@@ -22,7 +22,7 @@ TIGHT = SpillLimits(embedded=150, segment=300)
 
 
 def spaces(services: CatalogServices, *parent: str) -> list[str]:
-    return [dotted(*namespace.name) for namespace in services.listings.namespaces("main", parent).items]
+    return [dotted_name(*namespace.name) for namespace in services.listings.namespaces("main", parent).items]
 
 
 def entries(services: CatalogServices) -> dict[str, str]:

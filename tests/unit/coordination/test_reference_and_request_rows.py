@@ -23,12 +23,12 @@ from turnstile.coordination.core.named_ref import (
 )
 from turnstile.coordination.core.ref_rights import OWN, READ
 from turnstile.store.core.errors import AlreadyExists, ErrorType, StateConflict
-from turnstile.store.core.evaluate import applied
+from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Change, Row
 from turnstile.store.ports import Accepted, Rejected
 
 FIRST = create("k", "r", "v0", "q0", 1).row
-GONE = applied(FIRST, delete("k", FIRST["token"], "q1", 2).actions)
+GONE = apply_actions(FIRST, delete("k", FIRST["token"], "q1", 2).actions)
 REVIVED = revive("k", NamedRef.from_row(GONE), "v2", "q2", 3)
 
 
@@ -44,7 +44,7 @@ REVIVED = revive("k", NamedRef.from_row(GONE), "v2", "q2", 3)
     ],
 )  # fmt: skip
 def test_i6_a_reference_changes_exactly_this(write: Change, row: Row, sets: dict[str, object]) -> None:
-    after = applied(row, write.actions)
+    after = apply_actions(row, write.actions)
     changed = {name: value for name, value in after.items() if value != row[name]}
     assert len(changed.pop("recent")) == len(row["recent"]) + 1
     assert changed == sets
@@ -52,13 +52,13 @@ def test_i6_a_reference_changes_exactly_this(write: Change, row: Row, sets: dict
 
 def test_i12_rights_are_those_of_one_life_of_a_reference() -> None:
     owned = create("k", "r", "v0", "q0", 1, owner="ann").row
-    gone = applied(owned, delete("k", owned["token"], "q1", 2).actions)
+    gone = apply_actions(owned, delete("k", owned["token"], "q1", 2).actions)
     tombstone = NamedRef.from_row(gone)
     assert owned["rights"] == gone["rights"] == {"ann": OWN}
-    assert applied(gone, revive("k", tombstone, "v2", "q2", 3, owner="bob").actions)["rights"] == {"bob": OWN}
-    assert "rights" not in applied(gone, revive("k", tombstone, "v2", "q2", 3).actions)
-    assert applied(owned, regrant("k", tombstone, {"bob": READ}).actions) == {**owned, "rights": {"bob": READ}}
-    assert "rights" not in applied(owned, regrant("k", tombstone, {}).actions)
+    assert apply_actions(gone, revive("k", tombstone, "v2", "q2", 3, owner="bob").actions)["rights"] == {"bob": OWN}
+    assert "rights" not in apply_actions(gone, revive("k", tombstone, "v2", "q2", 3).actions)
+    assert apply_actions(owned, regrant("k", tombstone, {"bob": READ}).actions) == {**owned, "rights": {"bob": READ}}
+    assert "rights" not in apply_actions(owned, regrant("k", tombstone, {}).actions)
 
 
 def test_i3_what_became_of_a_request_is_written_once() -> None:

@@ -27,7 +27,7 @@ from turnstile.delta.core.attention import (
 )
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import KEEP_EVERY, Sweeper, publish_tables
-from turnstile.store.core.evaluate import accepts, written
+from turnstile.store.core.evaluate import accepts, row_after
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Present
 
@@ -44,7 +44,7 @@ def after(attention: Attention, *changes: Any) -> Attention:
     stored: Any = attention.to_row()
     for change in changes:
         assert accepts(stored, change)
-        stored = written(stored, change)
+        stored = row_after(stored, change)
     return Attention.from_row(stored)
 
 

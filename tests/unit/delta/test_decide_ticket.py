@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, ratified, ticket
 from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Recall, Refused, Spill, decide
-from turnstile.delta.core.head import ROWS_UNREAD, TableHead, positioned
+from turnstile.delta.core.head import ROWS_UNREAD, TableHead, tail_by_version
 from turnstile.delta.core.ratify_writes import named_change
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.names import MAX_ROW_ID
@@ -122,7 +122,7 @@ def test_i2_row_ids_are_given_exactly_where_row_tracking_is_on(row_hwm: int | No
 
 def test_i2_tickets_take_consecutive_row_ids() -> None:
     row = must(must(table(1, row_hwm=5), ticket(1, "x", rows=4)), ticket(1, "y", rows=2))
-    assert [place.first_row for place in positioned(TableHead.from_row(row))][1:] == [6, 10]
+    assert [place.first_row for place in tail_by_version(TableHead.from_row(row))][1:] == [6, 10]
     assert TableHead.from_row(row).row_hwm == 11
 
 
@@ -138,7 +138,7 @@ def test_i2_no_row_ids_follow_a_mark_that_is_unknown_or_exhausted(mark: int) -> 
 )
 def test_i7_a_ticket_is_stamped_after_its_predecessor(own: int, becomes: int) -> None:
     head = TableHead.from_row(must(table(2), ticket(2, ict=own)))
-    assert (head.last_ict, positioned(head)[-1].ict) == (becomes, becomes)
+    assert (head.last_ict, tail_by_version(head)[-1].ict) == (becomes, becomes)
 
 
 def test_i3_a_ticket_sent_again_keeps_its_version() -> None:

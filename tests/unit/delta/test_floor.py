@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
 from turnstile.delta.core.decide import Ratified, decide
-from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, positioned
+from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, tail_by_version
 from turnstile.delta.core.ratify_writes import FORGOTTEN_MAX, evicted, raise_floor
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Drop, Exclude, Row, Set
@@ -23,7 +23,7 @@ def busy(versions: int = 8) -> Row:
 
 
 def places(row: Row) -> dict[int, tuple[Any, ...]]:
-    found = positioned(TableHead.from_row(row))
+    found = tail_by_version(TableHead.from_row(row))
     return {place.version: (place.ict, place.first_row, place.name, place.entry.txn) for place in found}
 
 
@@ -65,7 +65,7 @@ def test_i2_the_end_of_row_tracking_leaves_the_tail_with_its_entry() -> None:
 
 def test_i2_a_named_commit_that_leaves_row_ids_alone_assigns_none() -> None:
     row = must(must(empty_row(row_hwm=4), named(1, "t1", rows=-1)), ticket(0, "t2", rows=3))
-    assert [place.first_row for place in positioned(TableHead.from_row(row))] == [None, 5]
+    assert [place.first_row for place in tail_by_version(TableHead.from_row(row))] == [None, 5]
     recount(TableHead.from_row(row))
     assert TableHead.from_row(row).row_hwm == 7
 

@@ -19,7 +19,7 @@ from tests.support.fakes.world import fake_world
 from turnstile.adapters.opening import FileStorages
 from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.head import digest_of, positioned
+from turnstile.delta.core.head import digest_of, tail_by_version
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
@@ -118,7 +118,7 @@ def test_no_request_for_a_large_commit_reads_more_than_a_piece(table: Table, mon
 def test_i4_the_digest_is_of_all_bytes_also_of_those_that_were_not_judged(table: Table) -> None:
     content = ratify(table)
     assert len(content) > LIMITS.staged_bytes
-    (place,) = positioned(table.head)
+    (place,) = tail_by_version(table.head)
     assert place.entry.digest == digest_of(content) != 0
     assert table.head.epoch == 1, "nobody knows what its end says"
 
@@ -176,7 +176,7 @@ def test_i4_what_an_engine_published_counts_with_the_ratified_bytes_and_is_never
 
 def test_i4_a_row_of_an_earlier_release_has_no_digest_and_the_staged_file_is_compared(table: Table) -> None:
     content = ratify(table)
-    (place,) = positioned(table.head)
+    (place,) = tail_by_version(table.head)
     table.row["tail"] = [msgspec.structs.replace(place.entry, digest=0).pack()]
     table.put(published_path(1), content[:-3] + b" " + content[-2:])
     assert publish(table).problem.stuck
@@ -229,7 +229,7 @@ def test_i11_a_restored_head_adopts_a_large_commit_and_finds_its_staged_file_pie
     monkeypatch.setattr(FakeStorage, "read", counted)
     Repairer(table.world, Publisher(table.world, LIMITS), Recoverer(table.world, LIMITS)).repair(table.id)
     assert (table.head.latest, table.head.floor, table.head.state) == (1, 1, "active")
-    assert positioned(table.head)[0].name == table.names[1]
+    assert tail_by_version(table.head)[0].name == table.names[1]
     assert max(sizes) == PIECE and sum(sizes) == min(len(content), LIMITS.staged_bytes)
 
 

@@ -10,7 +10,7 @@ from turnstile.delta.core.head import Entry, LaterEntry, TableHead, cost
 from turnstile.delta.core.ratify_writes import named_change
 from turnstile.delta.core.state_writes import take_back
 from turnstile.delta.core.undecided import Beginning, fold, prepare, undecided_of
-from turnstile.store.core.evaluate import applied
+from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Row
 
 LATER: list[object] = ["added", {"deep": [1, None]}, b"bytes"]
@@ -81,7 +81,7 @@ def test_i22_a_commit_of_older_code_leaves_the_entries_before_it_alone() -> None
 
 def test_i22_taking_back_keeps_what_stays_as_it_was() -> None:
     row = tail_of(3) | {"state": "stuck", "reason": "version 2: it differs", "floor": 1}
-    after = applied(row, take_back(TableHead.from_row(row), "m0", 5).actions)
+    after = apply_actions(row, take_back(TableHead.from_row(row), "m0", 5).actions)
     assert after["tail"] == row["tail"][:1]
 
 
@@ -91,14 +91,14 @@ def test_i22_an_undecided_commit_of_newer_code_is_folded_with_all_its_members() 
     change = prepare(
         Beginning("g", "ref", "token"), named_change(row["key"], proposal, 1), proposal, clock_behind=False
     )
-    held = applied(row, change.actions)
+    held = apply_actions(row, change.actions)
     parts = msgspec.msgpack.decode(held["undecided"], type=list[msgspec.Raw])
     parts[4] = msgspec.Raw(extended(bytes(parts[4])))
     held["undecided"] = msgspec.msgpack.encode(parts)
     undecided = undecided_of(TableHead.from_row(held))
     assert undecided is not None
     assert isinstance(undecided.entry, LaterEntry)
-    folded = applied(held, fold(row["key"], held["undecided"], 2).actions)
+    folded = apply_actions(held, fold(row["key"], held["undecided"], 2).actions)
     assert members(folded["tail"][0])[-3:] == LATER
 
 

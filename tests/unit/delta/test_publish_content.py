@@ -10,7 +10,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
 from turnstile.delta.commits import Commits, ContentChanged, ContentMissing, content_of, transaction_of
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.head import Entry, cost, digest_of, positioned
+from turnstile.delta.core.head import Entry, cost, digest_of, tail_by_version
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
@@ -45,7 +45,7 @@ def test_i2_another_commit_in_the_log_is_not_taken_for_a_lost_staged_one(publish
     table.put(published_path(1), others[published])
     table.storage.delete(staged_path(name))
     with pytest.raises(ContentMissing):
-        content_of(table.world, table.head, positioned(table.head)[0])
+        content_of(table.world, table.head, tail_by_version(table.head)[0])
     table.world.clock.now += 60_000
     answer = Publisher(table.world).publish(TABLE)
     assert (answer.floor, answer.state) == (0, "stuck")
@@ -60,7 +60,7 @@ def test_i2_a_lost_ticket_is_known_by_its_transaction_whatever_its_final_size() 
     Publisher(table.world).publish(TABLE)
     for key in [key for key in table.world.objs.rows if key[1].startswith("inline/")]:
         table.world.objs.delete(*key)
-    for place in positioned(head):  # a reader that still holds the HEAD from before publication
+    for place in tail_by_version(head):  # a reader that still holds the HEAD from before publication
         assert content_of(table.world, head, place) == table.ratified[place.version]
 
 
@@ -77,7 +77,7 @@ def test_i2_i4_a_staged_file_that_was_rewritten_with_the_same_size_is_not_publis
     assert len(other) == len(mine) and other != mine
     table.put(staged_path(name), other)
     with pytest.raises(ContentChanged, match="other content"):
-        content_of(table.world, table.head, positioned(table.head)[0])
+        content_of(table.world, table.head, tail_by_version(table.head)[0])
     publisher = Publisher(table.world)
     answer = publisher.publish(TABLE)
     assert (answer.floor, answer.state, 1 in table.published()) == (0, "stuck", False)
@@ -115,7 +115,7 @@ def test_i4_a_published_file_of_the_same_size_is_not_taken_for_a_lost_staged_one
     table.put(published_path(1), table.ratified[1].replace(*OTHERS[how]))
     table.storage.delete(staged_path(name))
     with pytest.raises(ContentMissing):
-        content_of(table.world, table.head, positioned(table.head)[0])
+        content_of(table.world, table.head, tail_by_version(table.head)[0])
 
 
 def test_i4_a_file_too_large_to_be_read_whole_is_known_by_its_transaction_and_size() -> None:
@@ -125,10 +125,10 @@ def test_i4_a_file_too_large_to_be_read_whole_is_known_by_its_transaction_and_si
     assert entry.digest == digest_of(table.ratified[1])
     unread = msgspec.structs.replace(entry, digest=0)
     table.row["tail"] = [unread.pack()]
-    assert content_of(table.world, table.head, positioned(table.head)[0]) == table.ratified[1]
+    assert content_of(table.world, table.head, tail_by_version(table.head)[0]) == table.ratified[1]
     table.put(staged_path(table.names[1]), table.ratified[1].replace(b"s-1-", b"z-9-"))
     with pytest.raises(ContentChanged):
-        content_of(table.world, table.head, positioned(table.head)[0])
+        content_of(table.world, table.head, tail_by_version(table.head)[0])
 
 
 def test_i4_a_rewritten_file_is_not_given_to_a_caller_that_asks_for_a_replay() -> None:

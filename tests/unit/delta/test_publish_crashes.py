@@ -12,7 +12,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
 from tests.support.fakes.world import fake_world
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.head import positioned
+from turnstile.delta.core.head import tail_by_version
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
@@ -67,7 +67,7 @@ def _check_identities(table: Table) -> None:
     world = table.world
     head = table.head
     index = IdentityIndex(world.objs, world.space, world.clock, 30)
-    tail = {place.name: place.version for place in positioned(head)}
+    tail = {place.name: place.version for place in tail_by_version(head)}
     for version, name in table.names.items():
         assert tail.get(name, index.recall("main", TABLE, [name])) == version
 

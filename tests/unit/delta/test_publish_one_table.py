@@ -10,7 +10,7 @@ from tests.support.fakes.heads import recount
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.commits import content_of
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.head import KEEP_PUBLISHED, positioned
+from turnstile.delta.core.head import KEEP_PUBLISHED, tail_by_version
 from turnstile.delta.core.ratify_writes import Keep
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
@@ -160,7 +160,7 @@ def test_i3_an_inline_commit_has_one_entry_in_the_index_which_its_transaction_an
     staged = table.stage()
     for _ in range(1 + KEEP_PUBLISHED):
         table.inline()
-    of_txn = {place.version: (place.entry.txn, place.name) for place in positioned(table.head)}
+    of_txn = {place.version: (place.entry.txn, place.name) for place in tail_by_version(table.head)}
     Publisher(world).publish(TABLE)
     assert table.head.tail_from == 3
     entries = [id for _, id in world.objs.rows if id.startswith("identity/")]
@@ -381,11 +381,11 @@ def test_i2_the_content_of_a_published_entry_is_what_the_log_holds(world: FakeWo
     table.mixed(4)
     before = table.head
     Publisher(world).publish(TABLE)
-    for place in positioned(table.head):
+    for place in tail_by_version(table.head):
         assert content_of(world, table.head, place) == table.ratified[place.version]
     for id in [key for key in world.objs.rows if key[1].startswith("inline/")]:
         world.objs.delete(*id)
-    for place in positioned(before):  # a reader that still holds the HEAD from before publication
+    for place in tail_by_version(before):  # a reader that still holds the HEAD from before publication
         assert content_of(world, before, place) == table.ratified[place.version]
 
 

@@ -13,13 +13,13 @@ from tests.support.fakes.world import fake_world
 from tests.support.gc import check_reachable, collect, days
 from turnstile.delta.commits import ContentMissing, content_of
 from turnstile.delta.core.decide import Conflict, Ratified
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.delta.publish import Publisher, publish_version
 from turnstile.delta.ratify import CommitRequest
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
-from turnstile.store.core.evaluate import applied, clone
+from turnstile.store.core.evaluate import apply_actions, clone
 from turnstile.store.core.names import LOG, published_path, staged_path
 
 
@@ -40,7 +40,7 @@ def test_i5_a_publication_that_did_not_happen_never_raises_the_floor(table: Tabl
     table.storage.delete(staged_path(lost))
     done = publish(table, patience_ms=10**9)
     assert done.problem is not None and table.head.floor == 3 and table.head.pending is not None
-    assert [place.version for place in positioned(table.head)][-3:] == [4, 5, 6]
+    assert [place.version for place in tail_by_version(table.head)][-3:] == [4, 5, 6]
     with pytest.raises(ValueError, match="floor"):
         raise_floor(table.head, 7, idle=False)
 
@@ -59,7 +59,7 @@ def test_i11_a_floor_write_that_races_a_ratification_does_not_clear_pending(tabl
     planned = [raise_floor(table.head, 3, idle=idle) for idle in (True, False)]
     table.mixed(1)
     assert not accepts(table.row, planned[0])
-    after = applied(table.row, planned[1].actions)
+    after = apply_actions(table.row, planned[1].actions)
     recount(TableHead.from_row(after))
     assert accepts(table.row, planned[1]) and TableHead.from_row(after).pending == 4
 
@@ -103,7 +103,7 @@ def test_i5_two_publishers_with_the_same_head_leave_the_floor_right(table: Table
     head = table.head
     first = raise_floor(head, 5, idle=False)
     second = raise_floor(head, 8, idle=True)
-    for place in positioned(head):
+    for place in tail_by_version(head):
         publish_version(table.world, head, place)
     table.world.refs.write(second)
     assert not accepts(table.row, first)
@@ -201,7 +201,7 @@ def test_i4_content_that_is_gone_is_said_to_be_gone(table: Table) -> None:
     name = table.stage()
     table.storage.delete(staged_path(name))
     with pytest.raises(ContentMissing):
-        content_of(table.world, table.head, positioned(table.head)[0])
+        content_of(table.world, table.head, tail_by_version(table.head)[0])
 
 
 def test_i2_a_loser_whose_winner_is_not_published_yet_rebases_on_the_row_alone(table: Table) -> None:

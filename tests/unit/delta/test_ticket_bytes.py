@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.fakes import delta
 from tests.support.fakes.heads import START_ICT, empty_row, floored, must, named, ticket
 from turnstile.delta.core.content import read_content
-from turnstile.delta.core.head import Positioned, TableHead, final_bytes, positioned
+from turnstile.delta.core.head import Positioned, TableHead, final_bytes, tail_by_version
 
 MARK = {
     "domainMetadata": {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":-1}', "removed": False}
@@ -23,7 +23,7 @@ ODD = b'{"add": {"path":"\\u0061 b","size" : 1.50, "dataChange":true,"stats":"{\
 def place(raw: bytes, own: int = 5, *, row_hwm: int | None = None, rows: int = -1) -> Positioned:
     row = must(empty_row(row_hwm=row_hwm), named(1, "first", START_ICT + 1))
     head = TableHead.from_row(must(row, ticket(0, "t", own, rows=rows)))
-    return positioned(head)[-1]
+    return tail_by_version(head)[-1]
 
 
 def parsed(raw: bytes) -> list[dict[str, Any]]:
@@ -33,7 +33,7 @@ def parsed(raw: bytes) -> list[dict[str, Any]]:
 def test_i2_a_named_commit_keeps_its_bytes() -> None:
     row = must(empty_row(), named(1))
     raw = delta.append("x", START_ICT + 10) + b"\n\n"
-    assert final_bytes(positioned(TableHead.from_row(row))[0], raw) is raw
+    assert final_bytes(tail_by_version(TableHead.from_row(row))[0], raw) is raw
 
 
 def test_i7_a_ticket_carries_the_timestamp_of_its_place() -> None:
@@ -67,13 +67,13 @@ def test_i2_every_process_computes_the_same_bytes_before_and_after_publication(
     raw = delta.lines(delta.info("t", own), *[delta.add(f"f{n}", count) for n, count in enumerate(records)])
     row = must(empty_row(row_hwm=row_hwm), named(1, "first", START_ICT + 1))
     row = must(row, ticket(0, "t", own, rows=-1 if row_hwm is None else sum(records)))
-    before = positioned(TableHead.from_row(row))[-1]
+    before = tail_by_version(TableHead.from_row(row))[-1]
     final = final_bytes(before, raw)
     for more in range(3):
         row = must(row, ticket(2, f"m{more}", rows=-1 if row_hwm is None else 1))
     for version in (1, 2, 4):
         row = floored(row, version)
-        after = next(place for place in positioned(TableHead.from_row(row)) if place.version == 2)
+        after = next(place for place in tail_by_version(TableHead.from_row(row)) if place.version == 2)
         assert final_bytes(after, raw) == final
     assert read_content(final).ict == before.ict and read_content(final).rows == sum(records)
     assert read_content(final).hwm == (None if row_hwm is None else row_hwm + sum(records))

@@ -19,10 +19,10 @@ from tests.support.fakes.heads import (
     rows,
 )
 from turnstile.delta.core.decide import Proposal, Ratified, Refused, Spill, decide
-from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, positioned
+from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, tail_by_version
 from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.delta.core.undecided import Beginning, as_folded, fold, prepare, remove, without_entry
-from turnstile.store.core.evaluate import applied
+from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Row
 
@@ -43,12 +43,12 @@ def test_i1_i2_i3_i7_the_write_is_accepted_exactly_when_decide_says_fresh(row: R
     if not fresh:
         return
     assert isinstance(decision, Ratified)
-    after = TableHead.from_row(applied(row, fitting[0].actions))
+    after = TableHead.from_row(apply_actions(row, fitting[0].actions))
     recount(after)
-    mine = positioned(after)[-1]
+    mine = tail_by_version(after)[-1]
     assert (mine.version, after.latest, after.metadata) == (decision.version, decision.latest, decision.metadata)
     assert mine.entry.txn == proposal.entry.txn and after.pending == mine.version
-    assert positioned(after)[:-1] == positioned(head)  # I2: nothing ratified before changed
+    assert tail_by_version(after)[:-1] == tail_by_version(head)  # I2: nothing ratified before changed
     if proposal.version is not None:
         assert (mine.version, mine.ict) == (proposal.version, proposal.entry.ict)
 
@@ -59,7 +59,7 @@ def test_i3_a_proposal_accepted_once_is_a_replay_of_the_same_version_for_ever(ro
     after = ratified(row, proposal)
     if after is None:
         return
-    first = positioned(TableHead.from_row(after))[-1]
+    first = tail_by_version(TableHead.from_row(after))[-1]
     for later in (after, after | {"state": "dropped"}, floored(after), floored(after, idle=True)):
         again = decide(TableHead.from_row(later), proposal)
         assert isinstance(again, Ratified) and again.replayed and again.version == first.version
@@ -76,7 +76,7 @@ def test_i2_i4_i5_a_floor_change_keeps_what_stays_exactly_as_it_was(row: Row, da
     if not accepts(row, change):
         assert published < head.latest  # only "idle" may be untrue of the very row it was planned from
         return
-    after = TableHead.from_row(applied(row, change.actions))
+    after = TableHead.from_row(apply_actions(row, change.actions))
     recount(after)
     assert (after.latest, after.last_ict, after.row_hwm, after.epoch) == (
         head.latest,
@@ -85,8 +85,8 @@ def test_i2_i4_i5_a_floor_change_keeps_what_stays_exactly_as_it_was(row: Row, da
         head.epoch,
     )
     assert after.floor == published
-    kept = {place.version: place for place in positioned(head)}
-    for place in positioned(after):
+    kept = {place.version: place for place in tail_by_version(head)}
+    for place in tail_by_version(after):
         before = kept[place.version]
         assert (place.ict, place.name, place.first_row, place.modified_ms) == (
             before.ict,
@@ -113,11 +113,11 @@ def test_i4_i11_a_floor_change_planned_before_ratifications_still_fits_after_the
         touched = [clause.name for clause in change.clauses if clause.name in ("idle", "same application")]
         assert touched and head.latest > published  # I11: a publisher that is refused plans again from the row
         return
-    after = TableHead.from_row(applied(row, change.actions))
+    after = TableHead.from_row(apply_actions(row, change.actions))
     recount(after)
     assert (after.pending is None) == (idle or head.pending is None)
-    kept = {place.version: place for place in positioned(head)}
-    assert all(place.ict == kept[place.version].ict for place in positioned(after))
+    kept = {place.version: place for place in tail_by_version(head)}
+    assert all(place.ict == kept[place.version].ict for place in tail_by_version(after))
 
 
 @MANY
@@ -136,25 +136,25 @@ def test_i2_i8_a_prepared_commit_is_folded_into_what_its_single_write_would_have
     if not fitting:
         return
     single, prepared = fitting[0]
-    waiting = applied(row, prepared.actions)
+    waiting = apply_actions(row, prepared.actions)
     head = TableHead.from_row(waiting)
     assert (
-        positioned(head) == positioned(TableHead.from_row(row)) and head.latest == row["latest"]
+        tail_by_version(head) == tail_by_version(TableHead.from_row(row)) and head.latest == row["latest"]
     )  # I6: nobody sees it
     assert isinstance(decide(head, proposal), Refused) and not any(
         accepts(waiting, c) for c in forms(waiting, proposal)
     )
     assert not accepts(waiting, prepared)
     folding = fold(row["key"], head.undecided, 7)
-    assert applied(waiting, folding.actions) == applied(row, single.actions)
-    assert as_folded(head) == TableHead.from_row(applied(row, single.actions) | {"changed_at": head.changed_at})
+    assert apply_actions(waiting, folding.actions) == apply_actions(row, single.actions)
+    assert as_folded(head) == TableHead.from_row(apply_actions(row, single.actions) | {"changed_at": head.changed_at})
     assert without_entry(head) == TableHead.from_row(row)
-    assert applied(waiting, remove(row["key"], head.undecided).actions) == row
+    assert apply_actions(waiting, remove(row["key"], head.undecided).actions) == row
     floor = max(head.floor, min(published, head.latest))
-    raised = applied(waiting, raise_floor(head, floor, idle=False).actions)  # a publisher is not held up
+    raised = apply_actions(waiting, raise_floor(head, floor, idle=False).actions)  # a publisher is not held up
     assert accepts(raised, folding)
-    recount(TableHead.from_row(applied(raised, folding.actions)))
-    after = applied(raised, folding.actions)
+    recount(TableHead.from_row(apply_actions(raised, folding.actions)))
+    after = apply_actions(raised, folding.actions)
     assert not accepts(after, folding) and not accepts(after, prepared)
 
 

@@ -12,7 +12,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.meter import Meter, metered
 from turnstile.delta.publish import Publisher
-from turnstile.events.append import RETENTION_MS, Appender, chunk_obj, enlisted
+from turnstile.events.append import RETENTION_MS, Appender, chunk_obj, enlisted_catalogs
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.core.deliveries import HELD_MS, LONGEST_PAUSE_MS, EventDelivery, pause_ms
 from turnstile.events.core.events import TABLE_RATIFIED
@@ -368,4 +368,4 @@ def test_a_pass_without_anything_to_send_writes_nothing_and_a_batch_costs_three_
     commit(table, 3)
     assert Deliverer(metered(world, meter), inbox).deliver("main").sent == 3
     assert meter.write_units == 3
-    assert list(enlisted(world)) == ["main"]
+    assert list(enlisted_catalogs(world)) == ["main"]

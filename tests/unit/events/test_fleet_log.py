@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import LOSSES, Faulty, How
-from turnstile.events.append import enlisted
+from turnstile.events.append import enlisted_catalogs
 from turnstile.events.core.cloud_events import FLEET, CloudEvent
 from turnstile.events.core.events import Event
 from turnstile.events.core.rows import CHUNK_BYTES
@@ -53,7 +53,7 @@ def test_i13_events_are_in_the_order_in_which_they_were_appended_over_chunks() -
         assert log.append(events(number, 3))
         number += 3
     assert written(world) == [event.id for event in events(0, number)]
-    assert list(enlisted(world)) == [FLEET]
+    assert list(enlisted_catalogs(world)) == [FLEET]
 
 
 @pytest.mark.parametrize("how", LOSSES)

@@ -25,10 +25,10 @@ from turnstile.fleet.core.decisions import (
     granule_of,
     hash_of,
     is_whole_look,
-    looked,
+    members_to_watch,
     surplus,
     unseen,
-    watched,
+    updated_sights,
 )
 
 BEAT = 10
@@ -36,13 +36,13 @@ BEAT = 10
 
 def test_i19_a_member_is_judged_by_its_count_and_the_observers_own_time() -> None:
     b = member("b", life=4, beat_ms=BEAT)
-    sights = looked({}, [b], 1_000, {"b"})
+    sights = updated_sights({}, [b], 1_000, {"b"})
     assert sights == {"b": Sight(4, 1_000)} and sights["b"].suspected(b) and not sights["b"].silent(b)
-    sights = looked(sights, [member("b", life=5, beat_ms=BEAT)], 1_010, {"b"})
+    sights = updated_sights(sights, [member("b", life=5, beat_ms=BEAT)], 1_010, {"b"})
     assert sights == {"b": Sight(5, 1_010, 0, seen_alive=True)} and not sights["b"].suspected(b)
     b = member("b", life=5, beat_ms=BEAT)
     for beat in range(1, SILENT_BEATS + 1):
-        sights = looked(sights, [b], 1_010 + BEAT * beat, {"b"})
+        sights = updated_sights(sights, [b], 1_010 + BEAT * beat, {"b"})
         assert sights["b"] == Sight(5, 1_010 + BEAT * beat, BEAT * beat, seen_alive=True)
         assert sights["b"].suspected(b) == (beat >= SUSPECTED_BEATS)
         assert sights["b"].silent(b) == (beat >= SILENT_BEATS)
@@ -50,15 +50,15 @@ def test_i19_a_member_is_judged_by_its_count_and_the_observers_own_time() -> Non
 
 def test_i19_an_observer_that_stood_still_itself_takes_nothing_at_its_first_look() -> None:
     b = member("b", life=5, beat_ms=BEAT)
-    sights = looked({"b": Sight(5, 1_000, 0, seen_alive=True)}, [b], 1_000_000, {"b"})
+    sights = updated_sights({"b": Sight(5, 1_000, 0, seen_alive=True)}, [b], 1_000_000, {"b"})
     assert sights["b"].quiet_ms == SUSPECTED_BEATS * BEAT and not sights["b"].silent(b)
-    back = looked({"b": Sight(5, 1_000, 7, seen_alive=True)}, [b], 990, {"b"})
+    back = updated_sights({"b": Sight(5, 1_000, 7, seen_alive=True)}, [b], 990, {"b"})
     assert back["b"].quiet_ms == 7, "a clock that steps back makes nobody lively"
 
 
 def test_sights_of_members_that_were_not_looked_at_stay_and_of_those_that_left_go() -> None:
     sights = {"b": Sight(5, 1), "c": Sight(6, 2)}
-    assert looked(sights, [], 9, {"b"}) == {"b": Sight(5, 1)}
+    assert updated_sights(sights, [], 9, {"b"}) == {"b": Sight(5, 1)}
 
 
 @given(st.sets(st.text("abcdef", min_size=1, max_size=3), min_size=2, max_size=20), st.data())
@@ -68,7 +68,7 @@ def test_i19_every_member_is_watched_by_one_that_is_well(members: set[str], data
     well = members - silent
     observed = set[str]()
     for id in well:
-        others = watched(id, members, silent)
+        others = members_to_watch(id, members, silent)
         assert id not in others and len(others) == len(set(others))
         assert len(set(others) - silent) == min(WATCHED, len(well) - 1)
         observed |= set(others)
@@ -77,8 +77,8 @@ def test_i19_every_member_is_watched_by_one_that_is_well(members: set[str], data
 
 
 def test_the_next_in_the_ring_are_watched() -> None:
-    assert watched("c", {"a", "b", "c", "d", "e"}, ()) == ["d", "e", "a"]
-    assert watched("c", {"a", "b", "c", "d", "e"}, {"d"}) == ["d", "e", "a", "b"]
+    assert members_to_watch("c", {"a", "b", "c", "d", "e"}, ()) == ["d", "e", "a"]
+    assert members_to_watch("c", {"a", "b", "c", "d", "e"}, {"d"}) == ["d", "e", "a", "b"]
 
 
 def test_members_that_were_not_seen_alive_yet_are_looked_at_some_at_a_time() -> None:

@@ -24,7 +24,7 @@ from turnstile.fleet.core.rows import (
     show_life,
     take_over,
 )
-from turnstile.store.core.evaluate import applied, holds
+from turnstile.store.core.evaluate import apply_actions, holds
 from turnstile.store.core.writes import Change, Check, Erase, Insert, Row, Write
 
 KEY = SPACE.fleet()
@@ -45,7 +45,7 @@ def after(write: Write, row: Row | None) -> Row | None:
     assert refusing(write, row) == []
     if isinstance(write, Erase):
         return None
-    return write.row if isinstance(write, Insert) else applied(row or {}, getattr(write, "actions", ()))
+    return write.row if isinstance(write, Insert) else apply_actions(row or {}, getattr(write, "actions", ()))
 
 
 def refusing(write: Write, row: Row | None) -> list[str]:

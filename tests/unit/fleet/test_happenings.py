@@ -15,7 +15,7 @@ from turnstile.fleet.core.happenings import (
     Happening,
     happenings,
     joined_name,
-    merged,
+    merge_alike,
 )
 from turnstile.fleet.core.rows import GranuleRow
 
@@ -69,5 +69,5 @@ def test_what_one_got_of_another_at_about_the_same_time_is_one_happening() -> No
         Happening(TAKEN_OVER, "b", "a", "sweep", 1, 11, 11),
         Happening(TAKEN_OVER, "d", "a", "publish", 1, 7, 7),
     ]
-    assert merged(got) == [Happening(TAKEN_OVER, "b", "a", "publish", 3, 4, 12), got[1], *got[3:]]
-    assert merged([]) == []
+    assert merge_alike(got) == [Happening(TAKEN_OVER, "b", "a", "publish", 3, 4, 12), got[1], *got[3:]]
+    assert merge_alike([]) == []

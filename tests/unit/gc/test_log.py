@@ -15,7 +15,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import copied
 from turnstile.delta.core.pointer import POINTER
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.delta.past import version_at
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
@@ -113,11 +113,11 @@ class Site:
         return Collector(self.world, GRACE, faults=faults, workers=4).collect(("log",), dry_run=dry_run)
 
     def oldest(self) -> int:
-        return min(listed(self.storage).commits)
+        return min(list_log(self.storage).commits)
 
     def check(self, first: int) -> None:
         """Every version from ``first`` on has the files that it had, and the log has no gap."""
-        files = listed(self.storage)
+        files = list_log(self.storage)
         assert set(files.commits) == set(range(min(files.commits), max(files.commits) + 1))
         for version, paths in self.files.items():
             if version >= first:
@@ -158,7 +158,7 @@ def test_i15_what_is_older_than_the_retention_goes_up_to_a_checkpoint(site: Site
     gone = before - {stat.path for stat in site.storage.list(LOG)}
     assert gone == {item.id.removeprefix(f"{site.id}/") for item in done.items}
     assert done.freed == sum(item.bytes for item in done.items) > 0
-    files = listed(site.storage)
+    files = list_log(site.storage)
     assert (min(files.commits), min(files.checkpoints), min(files.checksums)) == (30, 30, 30)
     site.check(30)
     assert site.collect().items == (), "nothing is left to do"
@@ -279,7 +279,7 @@ def test_i10_only_a_table_in_ordinary_use_is_cleaned_up(site: Site, state: str) 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "damaged", "no protocol"])
 def test_i15_a_checkpoint_that_cannot_be_read_is_no_start(site: Site, damage: str) -> None:
-    (file,) = listed(site.storage).checkpoints[30]
+    (file,) = list_log(site.storage).checkpoints[30]
     if damage == "missing":
         site.storage.delete(file.path)
     elif damage == "no protocol":
@@ -294,7 +294,7 @@ def test_i15_a_checkpoint_that_cannot_be_read_is_no_start(site: Site, damage: st
 
 
 def test_i15_a_checkpoint_with_parts_counts_only_with_all_of_them(site: Site) -> None:
-    (file,) = listed(site.storage).checkpoints[30]
+    (file,) = list_log(site.storage).checkpoints[30]
     found = site.storage.read(file.path)
     assert found is not None
     site.storage.delete(file.path)
@@ -356,7 +356,7 @@ def test_the_pins_are_not_read_where_nothing_could_go(site: Site, monkeypatch: p
     def read(*_: Any) -> Any:
         raise AssertionError("it costs a scan of the journal")
 
-    for stats in listed(site.storage).checkpoints.values():
+    for stats in list_log(site.storage).checkpoints.values():
         for stat in stats:
             site.storage.delete(stat.path)
     monkeypatch.setattr(Pins, "of", read)
@@ -539,7 +539,7 @@ def test_i15_sidecars_go_after_the_checkpoints_that_name_them(split: Site) -> No
 
 def named_by(site: Site, versions: range) -> set[str]:
     found = set[str]()
-    for version, stats in listed(site.storage).checkpoints.items():
+    for version, stats in list_log(site.storage).checkpoints.items():
         for stat in stats:
             content = site.storage.read(stat.path)
             assert content is not None
@@ -630,7 +630,7 @@ def test_where_a_named_snapshot_or_the_history_holds_the_log_no_change_is_made()
     short = dict.fromkeys(("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"), "interval 1 day")
     young = Site(**short)
     young.days(12, changes=False)
-    assert listed(young.storage).checkpoints.keys() == {10}, "which is within the history"
+    assert list_log(young.storage).checkpoints.keys() == {10}, "which is within the history"
     assert young.lowest() == 0 and young.collect().items == ()
     at_checkpoint = Site(**short)
     at_checkpoint.days(9, changes=False)

@@ -14,7 +14,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import DAY, check_reachable, collect, days, everything, names
 from turnstile.delta.commits import materialise
 from turnstile.delta.core.decide import Conflict, Ratified
-from turnstile.delta.core.head import Entry, positioned
+from turnstile.delta.core.head import Entry, tail_by_version
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.gc.core import StagedFile, decided_at, due, staged_candidates, staged_since, version_of
@@ -339,7 +339,7 @@ def test_names_that_are_no_staged_commits_are_no_garbage(world: FakeWorld, table
 def test_i10_a_materialised_inline_commit_goes_like_any_published_winner(world: FakeWorld, table: Table) -> None:
     for _ in range(6):
         table.inline()
-    materialise(world, table.head, positioned(table.head))
+    materialise(world, table.head, tail_by_version(table.head))
     days(world, 5)
     Publisher(world).publish(TABLE)
     days(world, 0.9)

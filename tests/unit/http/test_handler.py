@@ -14,7 +14,7 @@ from turnstile.api.auth.bearer import Bearer, Open, StaticTokens
 from turnstile.api.auth.verifier import fingerprint
 from turnstile.api.http.handler import App, routes_of
 from turnstile.api.http.request import current, note
-from turnstile.api.http.responses import STATUS, Answer, created, refusal, render, status_of
+from turnstile.api.http.responses import STATUS, Answer, answer_201, refusal, render, status_of
 from turnstile.delta.core.decide import Refused
 from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
@@ -26,7 +26,9 @@ def make(token: str = "", **views: Any) -> Http:
     """An app with ``/things/{name}``; ``get`` and ``post`` are its views."""
     api = Blueprint(__name__)
     api.route("/things/{name}", methods=["GET"])(views.get("get", lambda name: {"name": name}))
-    api.route("/things/{name}", methods=["POST"], name="post")(views.get("post", lambda name: created({"name": name})))
+    api.route("/things/{name}", methods=["POST"], name="post")(
+        views.get("post", lambda name: answer_201({"name": name}))
+    )
     service = f"test-{next(COUNT)}"  # a logger of its own, which writes to this test's output
     others = Blueprint(__name__)
     others.route("/things", methods=["PUT"], name="other_put")(lambda: None)

@@ -22,7 +22,7 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUuid
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.snapshots import Snapshot
-from turnstile.iceberg.core.table_updates import applied
+from turnstile.iceberg.core.table_updates import apply_updates
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 NOW = 1_780_000_000_000
@@ -40,7 +40,7 @@ def table(lake: Lake, *snapshots: Snapshot, version: str = "2", **properties: st
     )  # fmt: skip
     for snapshot in snapshots:  # format 1 counts no sequences
         counted = snapshot if version != "1" else msgspec.structs.replace(snapshot, sequence_number=0)
-        made = applied(made, commit(counted), NOW)
+        made = apply_updates(made, commit(counted), NOW)
     return made
 
 
@@ -74,7 +74,7 @@ def test_i9_the_slower_append_follows_the_faster_one(lake: Lake) -> None:
     now = table(lake, base, faster)
     merged = merger().merge(now, requires(slower), commit(slower))
     assert merged is not None
-    after = applied(now, merged.updates, NOW)
+    after = apply_updates(now, merged.updates, NOW)
     made = after.snapshot(3)
     assert made is not None and (made.parent_snapshot_id, made.sequence_number, after.current_snapshot_id) == (2, 3, 3)
     assert made.manifest_list == merged.manifest_list and merged.manifest_list.startswith(
@@ -119,9 +119,9 @@ def test_i9_a_merged_append_has_the_schema_of_the_table_that_it_is_put_on(lake: 
         "schema-id": 1,
         "fields": [*SCHEMA["fields"], {"id": 9, "name": "x", "type": "long", "required": False}],
     }
-    now = applied(table(lake, base), (u.AddSchema(msgspec.convert(wider, Schema)), u.SetCurrentSchema(-1)), NOW)
+    now = apply_updates(table(lake, base), (u.AddSchema(msgspec.convert(wider, Schema)), u.SetCurrentSchema(-1)), NOW)
     faster = lake.append(3, base, 2, schema_id=1)
-    now = applied(now, commit(faster), NOW)
+    now = apply_updates(now, commit(faster), NOW)
     merged = merger().merge(now, requires(slower), commit(slower))
     assert merged is not None and isinstance(merged.updates[0], u.AddSnapshot)
     assert merged.updates[0].snapshot.schema_id == now.current_schema_id == 1
@@ -133,7 +133,7 @@ def test_i9_appends_to_a_table_that_was_empty_follow_each_other_too(lake: Lake) 
     for snapshot in snapshots[1:]:
         merged = merger().merge(now, requires(snapshot), commit(snapshot))
         assert merged is not None
-        now = applied(now, merged.updates, NOW)
+        now = apply_updates(now, merged.updates, NOW)
     assert [one.sequence_number for one in now.snapshots] == [1, 2, 3]
     assert len(lake.read(now.snapshots[-1].manifest_list)) == 3
 
@@ -333,6 +333,6 @@ def test_an_append_after_an_expired_parent_is_not_merged(lake: Lake) -> None:
     base = lake.append(1, None, 1)
     faster = lake.append(2, base, 2)
     slower = lake.append(3, base, 2)
-    now = applied(table(lake, base, faster), [u.RemoveSnapshots((1,))], NOW)
+    now = apply_updates(table(lake, base, faster), [u.RemoveSnapshots((1,))], NOW)
     merged = merger().merge(now, requires(slower), commit(slower))
     assert merged is None

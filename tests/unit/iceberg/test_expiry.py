@@ -22,7 +22,7 @@ from turnstile.iceberg.core.expiry import (
     SPARE_SCHEMAS,
     Expired,
     Retention,
-    expired,
+    expired_parts,
     expires,
     may_be_collected,
     removes,
@@ -30,7 +30,7 @@ from turnstile.iceberg.core.expiry import (
 from turnstile.iceberg.core.metadata import TableMetadata, check_readable, encode
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.snapshots import Snapshot, SnapshotRef
-from turnstile.iceberg.core.table_updates import applied
+from turnstile.iceberg.core.table_updates import apply_updates
 from turnstile.store.core.errors import InvalidRequest
 
 NOW = 1_800_000_000_000
@@ -88,7 +88,7 @@ def with_properties(metadata: TableMetadata, **properties: str) -> TableMetadata
 )
 def test_of_main_the_newest_and_the_young_stay(properties: dict[str, str], gone: tuple[int, ...]) -> None:
     metadata = with_properties(table(LINE, {"main": branch(4)}), **properties)
-    assert expired(metadata, NOW) == Expired((), gone)
+    assert expired_parts(metadata, NOW) == Expired((), gone)
 
 
 @pytest.mark.parametrize(
@@ -102,44 +102,44 @@ def test_of_main_the_newest_and_the_young_stay(properties: dict[str, str], gone:
     ],
 )
 def test_a_branch_says_itself_what_stays(more: dict[str, int], gone: tuple[int, ...]) -> None:
-    assert expired(table(LINE, {"main": branch(4, **more)}), NOW) == Expired((), gone)
+    assert expired_parts(table(LINE, {"main": branch(4, **more)}), NOW) == Expired((), gone)
 
 
 def test_what_comes_after_the_first_that_goes_does_too_however_young() -> None:
     """Writers' clocks differ; a history has no holes."""
     line = {1: (DAY, None), 2: (7 * DAY, 1), 3: (DAY, 2)}
-    assert expired(table(line, {"main": branch(3)}), NOW).snapshot_ids == (1, 2)
+    assert expired_parts(table(line, {"main": branch(3)}), NOW).snapshot_ids == (1, 2)
 
 
 @pytest.mark.parametrize("ref", [tag(1), branch(1), branch(1, max_snapshot_age_ms=1)])
 def test_a_tag_or_branch_keeps_its_snapshot_and_goes_by_its_own_age(ref: SnapshotRef) -> None:
     both = {"main": branch(4), "old": ref}
-    assert expired(table(LINE, both), NOW) == Expired((), (2,))
+    assert expired_parts(table(LINE, both), NOW) == Expired((), (2,))
     for age, gone in ((9 * DAY, Expired((), (2,))), (9 * DAY - 1, Expired(("old",), (1, 2)))):
         aged = {"main": branch(4), "old": msgspec.structs.replace(ref, max_ref_age_ms=age)}
-        assert expired(table(LINE, aged), NOW) == gone
-        assert expired(with_properties(table(LINE, both), ref_age=str(age)), NOW) == gone
+        assert expired_parts(table(LINE, aged), NOW) == gone
+        assert expired_parts(with_properties(table(LINE, both), ref_age=str(age)), NOW) == gone
 
 
 def test_the_age_of_a_reference_goes_before_that_of_the_table() -> None:
     refs = {"main": branch(4), "old": tag(1, max_ref_age_ms=10 * DAY)}
-    assert expired(with_properties(table(LINE, refs), ref_age="0"), NOW).refs == ()
+    assert expired_parts(with_properties(table(LINE, refs), ref_age="0"), NOW).refs == ()
 
 
 def test_ancestors_of_a_tag_are_in_no_branch_and_go_by_age() -> None:
     line = {1: (9 * DAY, None), 2: (4 * DAY, 1), 3: (3 * DAY, 2), 4: (DAY, 1)}
-    assert expired(table(line, {"main": branch(4), "t": tag(3)}), NOW).snapshot_ids == (1,)
+    assert expired_parts(table(line, {"main": branch(4), "t": tag(3)}), NOW).snapshot_ids == (1,)
 
 
 def test_snapshots_in_no_branch_stay_while_they_are_young() -> None:
     line = {1: (9 * DAY, None), 2: (5 * DAY, 1), 3: (5 * DAY + 1, 1), 4: (DAY, 1)}
-    assert expired(table(line, {"main": branch(4)}), NOW).snapshot_ids == (1, 3)
+    assert expired_parts(table(line, {"main": branch(4)}), NOW).snapshot_ids == (1, 3)
 
 
 def test_a_table_without_a_current_snapshot_or_with_a_circle_of_parents() -> None:
-    assert expired(table({}, {}), NOW) == Expired()
+    assert expired_parts(table({}, {}), NOW) == Expired()
     circle = {1: (9 * DAY, 2), 2: (8 * DAY, 1)}
-    assert expired(table(circle, {"main": branch(2, min_snapshots_to_keep=5)}), NOW) == Expired()
+    assert expired_parts(table(circle, {"main": branch(2, min_snapshots_to_keep=5)}), NOW) == Expired()
 
 
 @pytest.mark.parametrize("name", [MAX_SNAPSHOT_AGE, MIN_SNAPSHOTS, MAX_REF_AGE])
@@ -189,8 +189,8 @@ def tables(draw: Any) -> TableMetadata:
 @settings(max_examples=examples(300))
 @given(tables())
 def test_what_is_left_is_readable_and_expires_no_further(metadata: TableMetadata) -> None:
-    gone = expired(metadata, NOW)
-    after = applied(metadata, gone.updates, NOW)
+    gone = expired_parts(metadata, NOW)
+    after = apply_updates(metadata, gone.updates, NOW)
     check_readable(after)
     assert after.refs == {name: ref for name, ref in metadata.refs.items() if name not in gone.refs}
     assert after.current_snapshot_id == metadata.current_snapshot_id
@@ -198,7 +198,7 @@ def test_what_is_left_is_readable_and_expires_no_further(metadata: TableMetadata
     assert {one.snapshot_id for one in after.snapshots} == {one.snapshot_id for one in metadata.snapshots} - {
         *gone.snapshot_ids
     }
-    assert expired(after, NOW).refs == ()
+    assert expired_parts(after, NOW).refs == ()
 
 
 def test_files_may_be_collected_from_half_of_the_time_on_that_gc_leaves_them() -> None:
@@ -220,22 +220,22 @@ def with_schemas(
 
 def test_schemas_go_that_no_snapshot_needs_but_the_newest() -> None:
     made = with_schemas({1: (9 * DAY, None), 2: (0, 1)}, {1: 3, 2: 5}, 40)
-    gone = expired(made, NOW)
+    gone = expired_parts(made, NOW)
     assert gone.snapshot_ids == (1,)
     assert gone.schema_ids == tuple(id for id in range(39 - SPARE_SCHEMAS) if id != 5), "3 goes with its snapshot"
-    after = applied(made, gone.updates, NOW)
+    after = apply_updates(made, gone.updates, NOW)
     assert {one.schema_id for one in after.schemas} == {5, *range(39 - SPARE_SCHEMAS, 40)}
     check_readable(after)
-    assert expired(after, NOW) == Expired(), "nothing more goes the next time"
+    assert expired_parts(after, NOW) == Expired(), "nothing more goes the next time"
 
 
 @pytest.mark.parametrize("count", [1, 2, SPARE_SCHEMAS + 1])
 def test_a_table_with_few_schemas_keeps_them(count: int) -> None:
-    assert expired(with_schemas({1: (0, None)}, {1: 0}, count), NOW) == Expired()
+    assert expired_parts(with_schemas({1: (0, None)}, {1: 0}, count), NOW) == Expired()
 
 
 def test_no_schema_goes_while_a_snapshot_does_not_say_its_own() -> None:
-    assert expired(with_schemas({1: (0, None)}, {1: None}, 40), NOW) == Expired()
+    assert expired_parts(with_schemas({1: (0, None)}, {1: None}, 40), NOW) == Expired()
 
 
 def test_columns_that_were_added_one_by_one_are_no_burden_after_an_expiry() -> None:
@@ -245,7 +245,7 @@ def test_columns_that_were_added_one_by_one_are_no_burden_after_an_expiry() -> N
     for id in range(1, 101):
         fields.append({"id": id, "name": f"column_{id}", "type": "string", "required": False})
         schema = msgspec.convert({"type": "struct", "fields": fields}, Schema)
-        made = applied(made, [updates.AddSchema(schema), updates.SetCurrentSchema(-1)], NOW)
+        made = apply_updates(made, [updates.AddSchema(schema), updates.SetCurrentSchema(-1)], NOW)
     before = len(encode(made))
-    after = len(encode(applied(made, expired(made, NOW).updates, NOW)))
+    after = len(encode(apply_updates(made, expired_parts(made, NOW).updates, NOW)))
     assert 4 * after < before

@@ -23,7 +23,7 @@ from turnstile.iceberg.core.manifest_rewrite import (
     live_file,
     members_of,
     partition_fields,
-    replaced,
+    rewritten_snapshot,
     summaries,
 )
 from turnstile.iceberg.core.partition import PartitionField, PartitionSpec
@@ -187,7 +187,7 @@ def test_the_snapshot_has_the_totals_of_the_one_before_and_is_not_older() -> Non
     current = Snapshot(5, 100, 4, 5, "l5", summary=summary)
     counts = {"created": 1, "kept": 2, "gone": 3, "entries": 4}
     for now_ms, at_ms in ((50, 100), (150, 150)):
-        found = replaced(
+        found = rewritten_snapshot(
             current, snapshot_id=6, sequence=7, manifest_list="l6", now_ms=now_ms, schema_id=2, **counts
         )  # fmt: skip
         expected = {

@@ -22,7 +22,7 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, check, creates
 from turnstile.iceberg.core.schema import Schema, same
-from turnstile.iceberg.core.table_updates import applied, created
+from turnstile.iceberg.core.table_updates import apply_updates, table_from_updates
 from turnstile.iceberg.core.updates import TableUpdate
 from turnstile.store.core.errors import InvalidRequest
 
@@ -47,7 +47,7 @@ def updates(*given: Any) -> tuple[TableUpdate, ...]:
 
 
 def after(*given: Any, of: TableMetadata | None = None) -> TableMetadata:
-    return applied(of or base(), updates(*given), NOW, "s3://lake/t/metadata/00000-a.metadata.json")
+    return apply_updates(of or base(), updates(*given), NOW, "s3://lake/t/metadata/00000-a.metadata.json")
 
 
 def three(version: int = 2) -> TableMetadata:
@@ -330,12 +330,12 @@ def test_properties_and_keys_come_and_go() -> None:
 def test_as_many_former_files_are_remembered_as_the_table_wants(kept: str, expected: int) -> None:
     found = base(**{"write.metadata.previous-versions-max": kept})
     for count in range(5):
-        found = applied(found, updates(set_properties(n=str(count))), NOW, f"s3://lake/t/{count}")
+        found = apply_updates(found, updates(set_properties(n=str(count))), NOW, f"s3://lake/t/{count}")
     assert [entry.metadata_file for entry in found.metadata_log] == [f"s3://lake/t/{n}" for n in range(5)][-expected:]
 
 
 def test_a_table_can_be_made_of_updates_alone() -> None:
-    made = created(
+    made = table_from_updates(
         updates(
             {"action": "assign-uuid", "uuid": UUID}, {"action": "upgrade-format-version", "format-version": 1},
             {"action": "add-schema", "schema": SCHEMA}, last("set-current-schema", "schema-id"), ADD_SPEC,
@@ -351,7 +351,7 @@ def test_a_table_can_be_made_of_updates_alone() -> None:
 def test_a_table_without_schema_or_location_is_none(missing: str) -> None:
     given = [] if missing == "schema" else [{"action": "add-schema", "schema": SCHEMA}]
     with pytest.raises(InvalidRequest, match="without schema" if missing == "schema" else "no location"):
-        created(
+        table_from_updates(
             updates(*given, *([{"action": "set-location", "location": "s3://l/t"}] if missing == "schema" else [])),
             1,
             UUID,
@@ -482,7 +482,7 @@ def test_pyiceberg_makes_the_same_metadata_of_the_same_updates(steps: list[Any])
     reader = TypeAdapter(tuple[TheirUpdate, ...])
     for position, step in enumerate(steps):
         given_updates = spelled(step, ours, position)
-        ours = applied(ours, updates(*given_updates), NOW + position)
+        ours = apply_updates(ours, updates(*given_updates), NOW + position)
         theirs = update_table_metadata(theirs, reader.validate_python(tuple(given_updates)))
     read = TableMetadataUtil.parse_raw(metadata.encode(ours).decode())
     assert comparable(json.loads(read.model_dump_json())) == comparable(json.loads(theirs.model_dump_json()))

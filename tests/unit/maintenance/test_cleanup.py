@@ -15,7 +15,7 @@ from turnstile.maintenance.core.cleanup import (
     LogFile,
     boundaries,
     cleans,
-    expired,
+    expired_files,
     orphans,
     protected_before,
 )
@@ -62,7 +62,7 @@ def test_i15_what_was_readable_and_is_needed_is_readable_wherever_the_removal_st
     for boundary in possible:
         assert boundary in checkpoints and max(protected, min(commits) + 1) <= boundary <= min(upto, floor)
         files = files_of(commits, checkpoints)
-        gone = expired(files, boundary)
+        gone = expired_files(files, boundary)
         assert {file.last for file in gone} <= set(range(boundary)), "the boundary's checkpoint stays"
         assert [file for file in files if file.last < boundary and file not in gone] == []
         stop = data.draw(st.integers(0, len(gone)))
@@ -101,13 +101,13 @@ def test_i15_a_version_is_the_oldest_only_with_a_checkpoint_and_without_a_gap_af
 
 def test_i15_the_oldest_version_goes_first_and_its_commit_last() -> None:
     files = files_of({0, 1, 2, 3}, {2, 3})
-    order = [(file.last, file.kind) for file in expired(files, 3)]
+    order = [(file.last, file.kind) for file in expired_files(files, 3)]
     assert order == [
         (0, "checksum"), (0, "commit"), (1, "checksum"), (1, "commit"),
         (2, "checkpoint"), (2, "checkpoint"), (2, "checksum"), (2, "compaction"), (2, "commit"),
     ]  # fmt: skip
-    assert [file.path for file in expired(files, 3)][4:6] == ["2.checkpoint.1", "2.checkpoint.2"]
-    assert expired(files, 0) == []
+    assert [file.path for file in expired_files(files, 3)][4:6] == ["2.checkpoint.1", "2.checkpoint.2"]
+    assert expired_files(files, 0) == []
 
 
 def test_i15_unnamed_sidecars_go_only_when_they_are_old() -> None:

@@ -24,9 +24,9 @@ from turnstile.maintenance.core.due import (
     pause_ms,
 )
 from turnstile.maintenance.core.parsed import (
+    columns_with_statistics,
     decimal_of,
-    indexed,
-    parsed,
+    parse_value,
     parsed_partition,
     parsed_stats,
     partition_types,
@@ -239,29 +239,33 @@ def test_columns_with_statistics_are_those_that_delta_collects_them_of() -> None
         column("b", "string"),
         partitions=("p",),
     )
-    assert indexed(made, upkeep()).members.keys() == {"c-a", "c-s", "b"}
-    inner = indexed(made, upkeep()).members["c-s"]
+    assert columns_with_statistics(made, upkeep()).members.keys() == {"c-a", "c-s", "b"}
+    inner = columns_with_statistics(made, upkeep()).members["c-s"]
     assert not isinstance(inner, str)
     assert inner.members == {"c-x": "long", "z": "binary"}
-    assert indexed(made, upkeep(dataSkippingNumIndexedCols="1")).members.keys() == {"c-a"}
-    assert indexed(made, upkeep(dataSkippingNumIndexedCols="0")).members == {}
-    assert indexed(made, upkeep(dataSkippingNumIndexedCols="-1")) == indexed(made, upkeep())
-    named = indexed(made, upkeep(dataSkippingStatsColumns="s,`b`", dataSkippingNumIndexedCols="0"))
+    assert columns_with_statistics(made, upkeep(dataSkippingNumIndexedCols="1")).members.keys() == {"c-a"}
+    assert columns_with_statistics(made, upkeep(dataSkippingNumIndexedCols="0")).members == {}
+    assert columns_with_statistics(made, upkeep(dataSkippingNumIndexedCols="-1")) == columns_with_statistics(
+        made, upkeep()
+    )
+    named = columns_with_statistics(made, upkeep(dataSkippingStatsColumns="s,`b`", dataSkippingNumIndexedCols="0"))
     assert named.members.keys() == {"c-s", "b"}
-    assert indexed(made, upkeep(dataSkippingStatsColumns="s.x")).members.keys() == {"c-s"}
+    assert columns_with_statistics(made, upkeep(dataSkippingStatsColumns="s.x")).members.keys() == {"c-s"}
     assert partition_types(made) == {"p": "date"}
     with pytest.raises(UnsupportedTable, match="schema cannot be read"):
-        indexed({"schemaString": "{"}, upkeep())
+        columns_with_statistics({"schemaString": "{"}, upkeep())
 
 
 def test_statistics_that_are_not_there_or_of_another_shape_are_left_out() -> None:
     array = {"type": "array", "elementType": "long", "containsNull": True}
     made = table(column("a", array), column("s", NESTED))
-    given = parsed_stats('{"numRecords":2,"minValues":[],"nullCount":{"a":1,"s":7}}', indexed(made, upkeep()))
+    given = parsed_stats(
+        '{"numRecords":2,"minValues":[],"nullCount":{"a":1,"s":7}}', columns_with_statistics(made, upkeep())
+    )
     assert given == {
         "numRecords": 2, "tightBounds": None, "minValues": None, "maxValues": None, "nullCount": {"a": 1, "s": None},
     }  # fmt: skip
-    given = parsed_stats('{"minValues":{"a":[1],"s":{"c-x":5}}}', indexed(made, upkeep()))
+    given = parsed_stats('{"minValues":{"a":[1],"s":{"c-x":5}}}', columns_with_statistics(made, upkeep()))
     assert given is not None
     assert (given["numRecords"], given["minValues"], given["nullCount"]) == (None, {"s": {"c-x": 5}}, None)
 
@@ -272,7 +276,7 @@ def test_statistics_become_values_of_their_columns() -> None:
         "numRecords": 3, "tightBounds": True, "minValues": {"a": 1.25, "t": "2026-01-02T03:04:05.678+01:00", "s": {"c-x": 1}, "f": True},
         "maxValues": {"a": 12345, "t": "soon"}, "nullCount": {"a": 1, "s": {"z": 2}},
     }  # fmt: skip
-    given = parsed_stats(json.dumps(stats), indexed(made, upkeep()))
+    given = parsed_stats(json.dumps(stats), columns_with_statistics(made, upkeep()))
     assert given == {
         "numRecords": 3,
         "tightBounds": True,
@@ -281,7 +285,7 @@ def test_statistics_become_values_of_their_columns() -> None:
         "nullCount": {"a": 1, "t": None, "s": {"c-x": None, "z": 2}, "f": None},
     }
     for text in (None, "", "{", "[]", '"x"'):
-        assert parsed_stats(text, indexed(made, upkeep())) is None
+        assert parsed_stats(text, columns_with_statistics(made, upkeep())) is None
 
 
 @pytest.mark.parametrize(
@@ -299,7 +303,7 @@ def test_statistics_become_values_of_their_columns() -> None:
     ],
 )  # fmt: skip
 def test_a_value_that_its_column_cannot_hold_is_left_out(value: Any, kind: str, expected: Any) -> None:
-    assert parsed(value, kind) == expected
+    assert parse_value(value, kind) == expected
     assert (type_of("decimal(3,2)"), decimal_of("decimal(3, 2)"), decimal_of("decimal")) == ("decimal", (3, 2), (10, 0))
 
 

@@ -15,7 +15,7 @@ from turnstile.maintenance.core import pin_rows
 from turnstile.maintenance.core.pins import KEPT_MAX, Marks, Pin, lowest, marks_of, of_files
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.evaluate import holds as true_of
-from turnstile.store.core.evaluate import written
+from turnstile.store.core.evaluate import row_after
 from turnstile.store.core.writes import Row, Write
 
 LATEST = 400
@@ -127,11 +127,11 @@ def test_what_is_written_is_read_again() -> None:
     stored = row(clones={"c"}, revision=3)
     for marks in (Marks(4, frozenset({1, 2})), Marks(9, frozenset())):
         owner = Location.from_row(stored)
-        stored = written(stored, pin_rows.mark(HELD, owner, marks)) or {}
+        stored = row_after(stored, pin_rows.mark(HELD, owner, marks)) or {}
         assert pin_rows.marks_in(Location.from_row(stored)) == marks and stored["revision"] == owner.revision + 1
         for readers in ((a_reader(),), ()):
             owner = Location.from_row(stored)
-            stored = written(stored, pin_rows.set_readers(HELD, owner, readers)) or {}
+            stored = row_after(stored, pin_rows.set_readers(HELD, owner, readers)) or {}
             assert Location.from_row(stored).readers == readers and stored["revision"] == owner.revision + 1
     assert "kept" not in stored and "readers" not in stored
 
@@ -158,7 +158,7 @@ def test_a_reader_may_have_what_is_whole() -> None:
     first = Location.from_row(row(readable_from=7, kept={"0"}))
     assert pin_rows.whole(first, a_reader(first=0, last=0)) and not pin_rows.whole(first, a_reader(first=0, last=1))
     with pytest.raises(StateConflict) as refused:
-        pin_rows.joined(owner, a_reader(first=3), NOW, 0)
+        pin_rows.with_reader(owner, a_reader(first=3), NOW, 0)
     assert (refused.value.type, refused.value.details) == ("VersionsGone", {"readable_from": 7})
 
 
@@ -167,8 +167,8 @@ def test_readers_replace_themselves_and_those_that_are_over() -> None:
     owner = Location.from_row(row(readers=[each.pack() for each in others]))
     assert owner.readers == others
     now = a_reader(first=6)
-    assert pin_rows.joined(owner, now, NOW, 10) == (others[1], others[3], now)
-    assert pin_rows.left(owner, "r", "p") == (others[0], others[1], others[3])
+    assert pin_rows.with_reader(owner, now, NOW, 10) == (others[1], others[3], now)
+    assert pin_rows.without_holder(owner, "r", "p") == (others[0], others[1], others[3])
 
 
 def test_readers_are_bounded_for_each_principal_and_each_table() -> None:
@@ -176,15 +176,15 @@ def test_readers_are_bounded_for_each_principal_and_each_table() -> None:
     most = pin_rows.READERS_MAX
     own = tuple(a_reader(f"r{n}") for n in range(each))
     owner = Location.from_row(row(readers=[one.pack() for one in own[1:]]))
-    assert len(pin_rows.joined(owner, a_reader("more"), NOW, 0)) == each
+    assert len(pin_rows.with_reader(owner, a_reader("more"), NOW, 0)) == each
     for readers in (own, tuple(a_reader(f"r{n}", principal=f"p{n}") for n in range(most))):
         full = Location.from_row(row(readers=[one.pack() for one in readers]))
         with pytest.raises(StateConflict) as refused:
-            pin_rows.joined(full, a_reader("more"), NOW, 0)
+            pin_rows.with_reader(full, a_reader("more"), NOW, 0)
         assert refused.value.type == "TooManyReaders"
-        assert len(pin_rows.joined(full, readers[0], NOW, 0)) == len(readers)
+        assert len(pin_rows.with_reader(full, readers[0], NOW, 0)) == len(readers)
     almost = Location.from_row(row(readers=[a_reader(f"r{n}", principal=f"p{n}").pack() for n in range(most - 1)]))
-    assert len(pin_rows.joined(almost, a_reader("more"), NOW, 0)) == most
+    assert len(pin_rows.with_reader(almost, a_reader("more"), NOW, 0)) == most
 
 
 @pytest.mark.parametrize("holder", ["", "-a", "a b", "a/b", "a" * 81, "ä"])

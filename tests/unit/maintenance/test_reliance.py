@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.support.damage.checkpointed import Checkpointed
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.delta.soundness.checkpoints import Judgement, NotJudged, judge_checkpoint
 from turnstile.maintenance import reliance
 from turnstile.maintenance.reliance import unreliable
 
 
 def why(table: Checkpointed, version: int = 20) -> str:
-    return unreliable(table.storage, version, listed(table.storage).upto(table.head.floor))
+    return unreliable(table.storage, version, list_log(table.storage).upto(table.head.floor))
 
 
 def test_i24_a_whole_checkpoint_that_says_what_the_log_before_it_says_is_relied_on() -> None:
@@ -33,7 +33,7 @@ def test_i24_a_damaged_checkpoint_is_not_relied_on_and_its_fault_is_said_with_th
     found = table.storage.read(table.checkpoint_of(20))
     assert found is not None
     table.storage.replace(table.checkpoint_of(20), found[0][: len(found[0]) // 2])
-    fault = judge_checkpoint(table.storage, 20, listed(table.storage)).faults[0]
+    fault = judge_checkpoint(table.storage, 20, list_log(table.storage)).faults[0]
     assert why(table) == f"{fault.message}; {fault.remedy}"
 
 

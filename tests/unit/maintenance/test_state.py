@@ -13,7 +13,7 @@ from pyarrow import parquet
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorage, FakeStorages
 from turnstile.delta.core.segments import complete_checkpoints, file_key, starts, vector_id
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.maintenance.checkpoint import CheckpointWriter
 from turnstile.maintenance.columns import OTHER, other_array
 from turnstile.maintenance.core.upkeep import upkeep_of
@@ -138,7 +138,7 @@ def test_i15_a_log_without_protocol_or_metadata_has_no_state() -> None:
 
 def test_i15_a_file_that_goes_while_the_log_is_read_is_reported() -> None:
     storage = log_of(first(delta.add("a")), [delta.add("b")], [delta.add("c")])
-    files = listed(storage)
+    files = list_log(storage)
     state = open_state(storage, 2)
     storage.delete(published_path(1))
     with pytest.raises(UnsupportedTable, match="version 1 is missing"):
@@ -158,7 +158,7 @@ def test_i15_a_checkpoint_that_goes_while_it_is_read_is_reported(ending: str) ->
         )
     else:
         storage.put_if_absent(path, delta.lines(*first(delta.add("a"), delta.add("b"))[1:]))
-    files = listed(storage)
+    files = list_log(storage)
     state = open_state(storage, 2)
     assert (state.start, paths(state)) == (1, ["a", "b", "c"])
     storage.delete(path)

@@ -17,7 +17,7 @@ from turnstile.coordination.heartbeat import LEASE_MS, Heartbeat
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.log.files import listed
+from turnstile.delta.log.files import list_log
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.soundness.checkpoints import SIDECARS
@@ -105,7 +105,7 @@ def only_checkpoint(table: Table, version: int) -> None:
 def check(table: Table, version: int) -> None:
     expected = model(table, version)
     assert seen(table, version) == expected
-    files = listed(table.storage)
+    files = list_log(table.storage)
     assert all(at <= table.head.floor for at in files.checkpoints)
     for at in files.checkpoints:
         if at <= version:
@@ -148,7 +148,7 @@ def test_i15_a_checkpoint_is_written_when_it_is_due_and_not_before(any_table: Ta
     maintainer = Maintainer(any_table.world)
     busy(any_table, 9 - any_table.head.latest)
     assert maintainer.maintain(any_table.id).outcome == "done"
-    assert listed(any_table.storage).checkpoints == {}
+    assert list_log(any_table.storage).checkpoints == {}
     assert maintainer.maintain(any_table.id).outcome == "nothing due"
     busy(any_table, 1)
     done = maintainer.maintain(any_table.id)
@@ -169,7 +169,7 @@ def test_i15_nothing_is_written_beyond_the_floor(table: Table) -> None:
         commit(table, delta.add(f"later{number}"))
     assert table.head.latest == 21
     assert Maintainer(table.world).maintain(table.id).checkpoints == (10,)
-    assert max(listed(table.storage).checkpoints) == 10
+    assert max(list_log(table.storage).checkpoints) == 10
     names = {
         stat.path.removeprefix(LOG)[:20] for stat in table.storage.list(LOG) if stat.path != f"{LOG}_last_checkpoint"
     }
@@ -287,7 +287,7 @@ def test_i15_a_crash_at_any_step_leaves_the_same_state_and_the_next_one_goes_on(
     assert Maintainer(any_table.world).maintain(any_table.id).outcome == "busy"
     any_table.world.clock.now += TERM_MS
     assert Maintainer(any_table.world).maintain(any_table.id).outcome in ("done", "nothing due")
-    assert floor in listed(any_table.storage).checkpoints
+    assert floor in list_log(any_table.storage).checkpoints
     check(any_table, floor)
 
 
@@ -301,7 +301,7 @@ def test_i15_a_crash_between_sidecars_leaves_none_that_is_read(monkeypatch: pyte
     with pytest.raises(Killed):
         Maintainer(table.world, faults=kill_at("checkpoint.sidecar", 3)).maintain(table.id)
     assert len(list(table.storage.list(SIDECARS))) == 3
-    assert listed(table.storage).checkpoints == {}
+    assert list_log(table.storage).checkpoints == {}
     check(table, floor)
     table.world.clock.now += TERM_MS
     assert Maintainer(table.world).maintain(table.id).checkpoints == (floor,)
@@ -376,7 +376,7 @@ def test_i15_a_table_that_moved_or_was_restored_meanwhile_is_left_alone(
 
     done = Maintainer(any_table.world, faults=meanwhile).maintain(any_table.id)
     assert (done.outcome, done.reason) == ("failed", "its HEAD was restored or moved meanwhile")
-    assert listed(any_table.storage).checkpoints == {}
+    assert list_log(any_table.storage).checkpoints == {}
 
 
 @pytest.mark.parametrize("state", ["stuck", "leaving", "recovering", "dropped", "pinned"])
@@ -384,7 +384,7 @@ def test_i15_only_active_tables_have_light_work(table: Table, state: str) -> Non
     busy(table, 12)
     table.row["state"] = state
     assert Maintainer(table.world).maintain(table.id).outcome == "not maintained"
-    assert listed(table.storage).checkpoints == {}
+    assert list_log(table.storage).checkpoints == {}
 
 
 def test_i10_a_worker_that_was_frozen_writes_nothing_when_the_table_is_gone(any_table: Table) -> None:
@@ -408,7 +408,7 @@ def test_i10_an_attempt_that_takes_too_long_writes_nothing(table: Table) -> None
 
     done = Maintainer(table.world, faults=frozen).maintain(table.id)
     assert "takes too long" in done.reason
-    assert listed(table.storage).checkpoints == {}
+    assert list_log(table.storage).checkpoints == {}
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -453,7 +453,7 @@ def test_i10_an_attempt_that_another_one_has_replaced_writes_nothing(table: Tabl
 
     done = Maintainer(table.world, faults=frozen).maintain(table.id)
     assert (done.outcome, done.reason) == ("failed", "another attempt has been begun meanwhile")
-    assert listed(table.storage).checkpoints == {}
+    assert list_log(table.storage).checkpoints == {}
 
 
 def test_a_table_that_fails_is_left_alone_for_a_while_and_holds_up_no_other() -> None:
@@ -497,7 +497,7 @@ def test_i15_a_feature_that_is_not_known_is_named_and_nothing_is_written(table: 
     table.put(published_path(11), raw + b" " * (len(table.ratified[11]) - len(raw)))
     done = Maintainer(table.world).maintain(table.id)
     assert "the feature strangeFeature, which is not known" in done.reason
-    assert listed(table.storage).checkpoints == {}
+    assert list_log(table.storage).checkpoints == {}
 
 
 def test_a_copy_of_a_dropped_table_goes_when_the_table_is_met_again(table: Table) -> None:
@@ -522,7 +522,7 @@ def test_only_events_of_published_versions_are_work(table: Table) -> None:
     ):
         target.send([SimpleNamespace(type=type, subject=table.id, data=data)])
     assert records == []
-    assert listed(table.storage).checkpoints == {}
+    assert list_log(table.storage).checkpoints == {}
 
 
 def test_a_batch_ends_when_the_time_is_up(table: Table) -> None:
@@ -530,7 +530,7 @@ def test_a_batch_ends_when_the_time_is_up(table: Table) -> None:
     target = MaintenanceTarget(Maintainer(table.world), go_on=lambda: False)
     with pytest.raises(OutOfTime):
         target.send([SimpleNamespace(type="turnstile.table.published", subject=table.id, data={"version": 12})])
-    assert listed(table.storage).checkpoints == {}
+    assert list_log(table.storage).checkpoints == {}
 
 
 def test_what_is_kept_of_a_table_goes_with_it(table: Table) -> None:

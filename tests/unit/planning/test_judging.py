@@ -23,8 +23,8 @@ from turnstile.planning.judging import (
     MAX_CHARACTERS,
     Bounds,
     may_match,
+    range_row,
     storage_type,
-    stored,
     successor,
 )
 from turnstile_predicates.predicates import (
@@ -59,7 +59,7 @@ def judge_of(adds: list[dict[str, Any]]) -> Callable[[Predicate], list[bool]]:
     for column, field in SCHEMA.fields.items():
         digits = scale(field.type)
         ranges = [SCHEMA.ranges_of(add) for add in adds]
-        kept = [(None, None, 0) if of is None else stored(of(column), field.kind, digits) for of in ranges]
+        kept = [(None, None, 0) if of is None else range_row(of(column), field.kind, digits) for of in ranges]
         low, high, flags = zip(*kept, strict=True)
         kind = storage_type(field.kind)
         bounds[column] = Bounds(
@@ -176,7 +176,7 @@ RANGES = [
 
 @pytest.mark.parametrize(("values", "kind", "bounds"), RANGES)
 def test_bounds_are_kept_outwards_and_those_that_cannot_be_kept_are_not_known(values, kind, bounds) -> None:
-    assert stored(values, kind, 2 if kind == "decimal" else 0)[:2] == bounds
+    assert range_row(values, kind, 2 if kind == "decimal" else 0)[:2] == bounds
 
 
 def test_the_successor_leaves_out_what_is_no_character() -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from turnstile.planning.core import sql
 from turnstile.planning.core.predicates import UNKNOWN, Comparison, TableColumns, Value
-from turnstile.planning.core.sql import parsed
-from turnstile.planning.core.statistics import narrowed
+from turnstile.planning.core.sql import predicate_parser
+from turnstile.planning.core.statistics import statistics_of_columns
 from turnstile.store.core.errors import InvalidRequest
 
 
@@ -90,7 +90,7 @@ COLUMNS = TableColumns(METADATA)
     ],
 )
 def test_what_is_understood(text, expected) -> None:
-    assert str(parsed(text)(COLUMNS)) == expected
+    assert str(predicate_parser(text)(COLUMNS)) == expected
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ def test_what_is_understood(text, expected) -> None:
 )  # fmt: skip
 def test_what_is_not_understood_is_refused(text) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        parsed(text)(COLUMNS)
+        predicate_parser(text)(COLUMNS)
     assert refusal.value.field == "predicate"
 
 
 @pytest.mark.parametrize("text", ["id === 1", "id = = 1", "(id = 1", "id = 1)", "AND", "id IN (", "'a"])
 def test_a_refusal_speaks_of_the_text_and_not_of_the_parser(text) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        parsed(text)(COLUMNS)
+        predicate_parser(text)(COLUMNS)
     assert "sqlglot" not in refusal.value.message and "class" not in refusal.value.message
     assert "day = '2026-11-01' AND id < 5" in str(refusal.value.remedy)
 
@@ -125,7 +125,7 @@ def test_a_refusal_speaks_of_the_text_and_not_of_the_parser(text) -> None:
 )
 def test_what_is_too_long_or_too_deep_is_refused_as_such(text, problem) -> None:
     with pytest.raises(InvalidRequest, match=problem):
-        parsed(text)(COLUMNS)
+        predicate_parser(text)(COLUMNS)
 
 
 @given(st.lists(st.sampled_from([
@@ -144,24 +144,26 @@ def test_reading_any_text_takes_a_bounded_number_of_steps(words: list[str]) -> N
     advance = sql._Parser._advance
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(InvalidRequest):
         patch.setattr(sql._Parser, "_advance", count)
-        parsed(" ".join(words))(COLUMNS)
+        predicate_parser(" ".join(words))(COLUMNS)
     assert steps <= 8 * len(words) + 101
 
 
 def test_the_longest_and_the_deepest_are_understood() -> None:
-    assert str(parsed("id = 1".ljust(20_000))(COLUMNS)) == "id = 1"
-    assert str(parsed("NOT " * 50 + "ok")(COLUMNS)) == "NOT " * 50 + "ok = True"
+    assert str(predicate_parser("id = 1".ljust(20_000))(COLUMNS)) == "id = 1"
+    assert str(predicate_parser("NOT " * 50 + "ok")(COLUMNS)) == "NOT " * 50 + "ok = True"
 
 
 def test_a_boolean_field_of_a_struct_is_a_predicate() -> None:
     inside = {"type": "struct", "fields": [field("open", "boolean")]}
     schema = json.dumps({"type": "struct", "fields": [field("shop", inside)]})
     columns = TableColumns({"schemaString": schema, "partitionColumns": [], "configuration": {}})
-    assert str(parsed("shop.open AND NOT shop.open")(columns)) == "(shop.open = True AND NOT shop.open = True)"
+    assert (
+        str(predicate_parser("shop.open AND NOT shop.open")(columns)) == "(shop.open = True AND NOT shop.open = True)"
+    )
 
 
 def test_many_parts_of_one_kind_are_no_depth() -> None:
-    assert str(parsed(" OR ".join(["id = 1"] * 800))(COLUMNS)).count("id = 1") == 800
+    assert str(predicate_parser(" OR ".join(["id = 1"] * 800))(COLUMNS)).count("id = 1") == 800
 
 
 @pytest.mark.parametrize(
@@ -206,12 +208,12 @@ def test_names() -> None:
 
 def test_statistics_are_narrowed_to_columns() -> None:
     text = '{"numRecords":3,"minValues":{"a":1,"b":{"c":0.10,"d":2}},"maxValues":7,"nullCount":{"a":0}}'
-    assert narrowed(text, None)["minValues"]["b"] == {"c": Decimal("0.10"), "d": 2}
-    assert narrowed(text, {("b", "c")}) == {
+    assert statistics_of_columns(text, None)["minValues"]["b"] == {"c": Decimal("0.10"), "d": 2}
+    assert statistics_of_columns(text, {("b", "c")}) == {
         "numRecords": 3,
         "minValues": {"b": {"c": Decimal("0.10")}},
         "maxValues": 7,
         "nullCount": {},
     }
-    assert narrowed(text, {("b",)})["minValues"] == {"b": {"c": Decimal("0.10"), "d": 2}}
-    assert narrowed("nonsense", None) == {}
+    assert statistics_of_columns(text, {("b",)})["minValues"] == {"b": {"c": Decimal("0.10"), "d": 2}}
+    assert statistics_of_columns("nonsense", None) == {}

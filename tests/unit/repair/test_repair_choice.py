@@ -415,7 +415,7 @@ def test_i4_a_copy_that_holds_other_bytes_stops_the_choice(table: Table) -> None
 
 
 def adopted_path(table: Table, content: bytes) -> str:
-    from turnstile.delta.core.head import positioned
+    from turnstile.delta.core.head import tail_by_version
 
-    place = next(place for place in positioned(table.head) if place.version == 4)
+    place = next(place for place in tail_by_version(table.head) if place.version == 4)
     return aside_path(place.name, f"{digest_of(content):016x}")

@@ -10,7 +10,7 @@ from tests.support.delta_table import TABLE, Table, publish, with_metadata
 from tests.support.fakes import delta
 from turnstile.delta import verify as verify_module
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.delta.core.soundness import BRING_BACK
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.sides import Commit, published_as
@@ -183,7 +183,7 @@ def test_i3_a_transaction_that_the_identity_index_knows_as_another_version_is_fo
 
 
 def test_i2_the_entries_that_the_head_still_has_are_held_against_the_log(table: Table) -> None:
-    newest = positioned(table.head)[-1]
+    newest = tail_by_version(table.head)[-1]
     assert newest.version == LAST
     rewrite(table, LAST, contents(table, LAST).replace(b'"txn-12"', b'"stranger"'))
     assert kinds(table) == [(LAST, "bytes")]
@@ -292,7 +292,7 @@ def test_a_table_that_is_not_there_is_not_found(table: Table) -> None:
 def test_i24_a_changed_line_of_a_commit_that_the_head_still_has_is_found_though_it_is_json(table: Table) -> None:
     table.stage()
     publish(table)
-    assert positioned(table.head)[-1].entry.digest and kinds(table) == []
+    assert tail_by_version(table.head)[-1].entry.digest and kinds(table) == []
     content = contents(table, LAST + 1)
     rewrite(table, LAST + 1, content.replace(b'"size":10', b'"size":11').replace(b'"size": 10', b'"size": 11'))
     assert contents(table, LAST + 1) != content

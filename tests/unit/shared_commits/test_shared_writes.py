@@ -27,9 +27,9 @@ from tests.support.fakes.heads import (
 )
 from turnstile.adapters.dynamo.refs import write_request
 from turnstile.delta.core.decide import Proposal, Ratified, decide
-from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, positioned
+from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, tail_by_version
 from turnstile.delta.core.shared_writes import GROUP_APPS, GROUP_COMMITS, SharedWrite, share
-from turnstile.store.core.evaluate import applied
+from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Row
 
 MANY = settings(max_examples=examples(250))
@@ -73,10 +73,10 @@ def test_i23_a_shared_write_leaves_the_row_that_its_commits_own_writes_leave_in_
         return
     members = [waiting[member] for member in write.members]
     assert accepts(row, write.change)
-    after = applied(row, write.change.actions)
+    after = apply_actions(row, write.change.actions)
     assert after == one_by_one(row, members)
     recount(TableHead.from_row(after))
-    placed = positioned(TableHead.from_row(after))[-len(members) :]
+    placed = tail_by_version(TableHead.from_row(after))[-len(members) :]
     assert [place.entry.txn for place in placed] == [proposal.entry.txn for proposal in members]
     left = [proposal for index, proposal in enumerate(waiting) if index not in write.members]
     names = sum(len(proposal.apps) for proposal in members)
@@ -110,7 +110,7 @@ def test_i23_a_shared_write_is_accepted_later_only_where_its_commits_own_writes_
                 later = later | {"reserved_by": "h", "reserved_until": 10**15}
     single = one_by_one(later, members)
     if accepts(later, write.change):
-        assert applied(later, write.change.actions) == single
+        assert apply_actions(later, write.change.actions) == single
     if single is not None and TableHead.from_row(later).latest == row["latest"]:
         assert accepts(later, write.change), "only another commit spoils a group whose commits all fit"
 
@@ -138,14 +138,14 @@ def test_i2_i23_a_change_of_metadata_comes_first_and_excludes_tickets_of_older_m
     change = named(1, "m", metadata="m1", changed="metadata")
     write, _ = shared(empty_row(), [ticket(0, "a"), change, ticket(1, "b")])
     assert write.members == (1, 2)
-    after = TableHead.from_row(applied(empty_row(), write.change.actions))
+    after = TableHead.from_row(apply_actions(empty_row(), write.change.actions))
     assert (after.metadata, after.epoch, after.latest) == ("m1", 1, 2)
 
 
 def test_i2_i23_a_group_may_end_row_tracking() -> None:
     row = empty_row(row_hwm=5)
     write, _ = shared(row, [named(1, "m", hwm=ROWS_OFF), ticket(0, "a")])
-    after = applied(row, write.change.actions)
+    after = apply_actions(row, write.change.actions)
     assert write.members == (0, 1) and "row_hwm" not in after
     recount(TableHead.from_row(after))
 
@@ -164,7 +164,7 @@ def test_i11_i23_a_group_has_room_for_all_of_its_commits_or_leaves_some_out() ->
     waiting = [ticket(0, f"t{number}", data=data) for number in range(30)]
     write, members = shared(row, waiting)
     assert 1 < len(members) < 30
-    after = applied(row, write.change.actions)
+    after = apply_actions(row, write.change.actions)
     assert after["bytes"] <= members[0].room
     assert not accepts(row | {"bytes": members[0].room - after["bytes"] + 1}, write.change)
     assert accepts(row | {"bytes": members[0].room - after["bytes"]}, write.change)
@@ -182,8 +182,8 @@ def test_i7_i23_timestamps_follow_each_other_whatever_the_clocks_of_the_writers_
     row = must(empty_row(), named(1, "first", START_ICT + 100))
     icts = [START_ICT + 5, START_ICT + 200, START_ICT + 150, START_ICT + 200]
     write, _ = shared(row, [ticket(0, f"t{number}", ict) for number, ict in enumerate(icts)])
-    after = TableHead.from_row(applied(row, write.change.actions))
-    assert [place.ict - START_ICT for place in positioned(after)] == [100, 101, 200, 201, 202]
+    after = TableHead.from_row(apply_actions(row, write.change.actions))
+    assert [place.ict - START_ICT for place in tail_by_version(after)] == [100, 101, 200, 201, 202]
     assert after.last_ict == START_ICT + 202
 
 
@@ -192,8 +192,8 @@ def test_i2_i23_row_ids_of_tickets_follow_those_of_the_commits_before_them() -> 
     write, _ = shared(
         row, [ticket(0, "a", rows=5), ticket(0, "b", rows=0), named(1, "c", hwm=19), ticket(0, "d", rows=2)]
     )
-    after = TableHead.from_row(applied(row, write.change.actions))
-    assert [place.first_row for place in positioned(after)] == [None, 20, 25, 25] and after.row_hwm == 26
+    after = TableHead.from_row(apply_actions(row, write.change.actions))
+    assert [place.first_row for place in tail_by_version(after)] == [None, 20, 25, 25] and after.row_hwm == 26
 
 
 def test_i23_the_largest_group_fits_into_a_condition_of_dynamodb() -> None:

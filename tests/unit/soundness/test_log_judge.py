@@ -9,7 +9,7 @@ from tests.support.clones import clone, commit
 from tests.support.damage.checkpointed import Checkpointed
 from tests.support.delta_table import Table
 from tests.support.fakes.world import fake_world
-from turnstile.delta.core.head import positioned
+from turnstile.delta.core.head import tail_by_version
 from turnstile.delta.log.lines import NO_INFO
 from turnstile.delta.publish import Publisher
 from turnstile.delta.soundness import judge as module
@@ -124,7 +124,7 @@ def test_i24_sizes_are_known_of_published_commits_that_are_no_tickets() -> None:
     assert ratified_sizes(table.head) == {}
     Publisher(world).publish(table.id)
     head = table.head
-    known = {place.version: place.entry for place in positioned(head)}
+    known = {place.version: place.entry for place in tail_by_version(head)}
     assert ratified_sizes(head) == {
         version: entry.size for version, entry in known.items() if not entry.ticket and entry.size
     }

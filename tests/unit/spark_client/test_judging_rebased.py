@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from turnstile_spark.transactions.judging import Winner
-from turnstile_spark.transactions.rebasing import NO_ROW_IDS, CannotRebase, TableHead, rebased
+from turnstile_spark.transactions.rebasing import NO_ROW_IDS, CannotRebase, TableHead, rebase
 
 
 def mark(value: int) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_row_ids_and_timestamps_follow_those_of_the_winners(own_sizes, winner_si
     assert head == base.after(winners)
     own = commit(8, 11 + own_time, before, own_sizes, "own")
     original = copy.deepcopy(own)
-    moved = rebased(own, base, head)
+    moved = rebase(own, base, head)
     assert own == original, "the arguments are left as they are"
     ids = [i for w in winners for i in ids_of(list(w.actions))] + ids_of(moved)
     assert sorted(ids) == list(range(before + 1, before + 1 + len(ids)))
@@ -75,7 +75,7 @@ def test_row_ids_and_timestamps_follow_those_of_the_winners(own_sizes, winner_si
     assert head.in_commit_timestamp_ms is not None
     assert after.in_commit_timestamp_ms == max(11 + own_time, head.in_commit_timestamp_ms + 1)
     assert {a["add"]["defaultRowCommitVersion"] for a in moved if "add" in a} <= {head.version + 1}
-    assert rebased(own, base, base) == own
+    assert rebase(own, base, base) == own
 
 
 def test_files_that_kept_their_row_ids_keep_them() -> None:
@@ -87,7 +87,7 @@ def test_files_that_kept_their_row_ids_keep_them() -> None:
         file("n", 11, 2, 8),
         mark(12),
     ]
-    moved = rebased(own, TableHead(7, None, 10), TableHead(9, None, 20))
+    moved = rebase(own, TableHead(7, None, 10), TableHead(9, None, 20))
     assert [(a["add"]["baseRowId"], a["add"]["defaultRowCommitVersion"]) for a in moved if "add" in a] == [
         (3, 2),
         (21, 10),
@@ -110,25 +110,25 @@ def test_files_that_kept_their_row_ids_keep_them() -> None:
 def test_rows_that_were_written_and_rewritten_have_to_be_written_again(own: list[Any]) -> None:
     """I2: their row ids may be inside a data file, where winners' rows would have the same."""
     with pytest.raises(CannotRebase):
-        rebased(own, TableHead(7, None, 10), TableHead(8, None, 10))
+        rebase(own, TableHead(7, None, 10), TableHead(8, None, 10))
 
 
 def test_a_streaming_batch_that_a_winner_may_have_brought_is_refused() -> None:
     """I3."""
     own = [info(), {"txn": {"appId": "a", "version": 5}}]
     base = TableHead(7, applications={"a": 4})
-    assert rebased(own, base, base.after([Winner(8, [{"txn": {"appId": "b", "version": 5}}])]))
+    assert rebase(own, base, base.after([Winner(8, [{"txn": {"appId": "b", "version": 5}}])]))
     with pytest.raises(CannotRebase, match="streaming application 'a'"):
-        rebased(own, base, base.after([Winner(8, [{"txn": {"appId": "a", "version": 5}}])]))
+        rebase(own, base, base.after([Winner(8, [{"txn": {"appId": "a", "version": 5}}])]))
 
 
 def test_row_tracking_that_began_anew_is_refused() -> None:
     with pytest.raises(CannotRebase, match="off and on"):
-        rebased([info(), file("a", 11, 2, 8), mark(12)], TableHead(7, None, 10), TableHead(9, None, NO_ROW_IDS))
+        rebase([info(), file("a", 11, 2, 8), mark(12)], TableHead(7, None, 10), TableHead(9, None, NO_ROW_IDS))
 
 
 def test_heads_that_do_not_follow_are_an_error() -> None:
     with pytest.raises(ValueError, match="cannot be put on top of 6"):
-        rebased([info()], TableHead(7), TableHead(6))
+        rebase([info()], TableHead(7), TableHead(6))
     with pytest.raises(ValueError, match="does not follow"):
         TableHead(7).after([Winner(9, [])])

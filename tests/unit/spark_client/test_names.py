@@ -10,7 +10,7 @@ from turnstile.store.core.names import is_identifier
 from turnstile_http.api import Api
 from turnstile_http.errors import ApiError
 from turnstile_http.http import Http
-from turnstile_http.names import checked, dotted
+from turnstile_http.names import check_name, dotted_name
 from turnstile_spark.names import is_path
 
 NEAR = st.text(st.sampled_from("aZ9_@-./%\x1f `é\n"), max_size=5) | st.sampled_from(("a" * 255, "a" * 256, "..", ""))
@@ -19,12 +19,12 @@ NEAR = st.text(st.sampled_from("aZ9_@-./%\x1f `é\n"), max_size=5) | st.sampled_
 @given(NEAR | st.text(max_size=8))
 def test_client_and_server_have_the_same_names(name: str) -> None:
     if is_identifier(name):
-        assert checked(name, "table") == dotted([name]) == name
+        assert check_name(name, "table") == dotted_name([name]) == name
         return
     with pytest.raises(ApiError, match="is not a valid name"):
-        checked(name, "table")
+        check_name(name, "table")
     with pytest.raises(ApiError):
-        dotted(["a", name])
+        dotted_name(["a", name])
 
 
 @given(NEAR, NEAR)

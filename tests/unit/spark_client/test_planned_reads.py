@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.unit.spark_client import judged_files as files
 from turnstile.planning.core.predicates import TableColumns
-from turnstile.planning.core.sql import parsed
+from turnstile.planning.core.sql import predicate_parser
 from turnstile_predicates.predicates import (
     TRUE,
     UNKNOWN,
@@ -53,7 +53,7 @@ def let_through(text: str | None, row: Any, partition: str | None) -> bool:
     if text is None:
         return True
     assert range_of is not None
-    return bool(outcomes(parsed(text)(COLUMNS), range_of) & TRUE)
+    return bool(outcomes(predicate_parser(text)(COLUMNS), range_of) & TRUE)
 
 
 def check(predicate: Predicate, rows: list[Any], partition: str | None) -> None:

@@ -48,13 +48,13 @@ from turnstile.delta.core.undecided import (
     Undecided,
     begin,
     begin_anew,
-    decided,
+    decision_writes,
     fold,
     forget_group,
     hold,
     remove,
 )
-from turnstile.store.core.evaluate import applied, clone, holds
+from turnstile.store.core.evaluate import apply_actions, clone, holds
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Change, Drop, Erase, Include, Insert, Row, Set, Write
@@ -184,7 +184,7 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (remove("k", PREPARED), table(undecided=PREPARED), {"same entry": {"undecided": None}}),
     (GROUP, None, {"new": GROUP.row}),
     (begin_anew(OPENED, "t2", 7), GROUP.row | {"state": "aborted"}, {"same beginning": {"token": "t3"}, "aborted": {"state": "committed"}}),
-    (decided("k", "t1", "committed", 7), GROUP.row, {"same beginning": {"token": "t3"}, "open group": {"state": "aborted"}}),
+    (decision_writes("k", "t1", "committed", 7), GROUP.row, {"same beginning": {"token": "t3"}, "open group": {"state": "aborted"}}),
     (forget_group(OPENED), GROUP.row, {"same beginning": {"token": "t3"}, "still decided": {"state": "aborted"}}),
     (new_catalog("k", "main", "commit/1", 1), None, {"new": CATALOG}),
     (swap_head(CatalogHead.from_row(CATALOG), "commit/2", 7), CATALOG, {
@@ -280,7 +280,7 @@ def test_i1_to_i11_every_clause_names_what_it_is_for_and_is_spoilt_by_a_case_abo
     ],
 )  # fmt: skip
 def test_i9_i10_i11_a_state_change_writes_exactly_this(write: Change, row: Row, sets: dict[str, Any]) -> None:
-    after = applied(row, write.actions)
+    after = apply_actions(row, write.actions)
     assert {key: after.get(key) for key in sets} == sets
     assert {key: value for key, value in after.items() if key not in sets} == {
         key: value for key, value in row.items() if key not in sets
@@ -290,7 +290,7 @@ def test_i9_i10_i11_a_state_change_writes_exactly_this(write: Change, row: Row, 
 def test_i1_i2_i7_a_ratification_writes_exactly_this() -> None:
     for change, count in ((NAMED, 1), (TICKET, 1), (BEHIND, 1)):
         row = table()
-        after = applied(row, change.actions)
+        after = apply_actions(row, change.actions)
         changed = {key for key in after if after[key] != row.get(key)}
         expected = {"latest", "last_ict", "tail", "ids", "bytes", "pending", "changed_at", "row_hwm"}
         assert changed == expected | ({"apps"} if change is TICKET else set())
@@ -299,7 +299,7 @@ def test_i1_i2_i7_a_ratification_writes_exactly_this() -> None:
 
 
 def test_i4_i5_an_adoption_is_a_ratification_that_is_published_at_once() -> None:
-    after = applied(RECOVERING, ADOPT.actions)
+    after = apply_actions(RECOVERING, ADOPT.actions)
     assert (after["latest"], after["floor"], after["state"]) == (6, 6, "recovering")
     assert (after["metadata"], after["epoch"], after["row_hwm"], after["last_ict"]) == ("m1", 6, 9, START_ICT + 9)
     recount(head(after))
@@ -310,7 +310,7 @@ def test_i2_i5_what_is_taken_back_leaves_the_head_as_it_was_at_its_floor(floor: 
     whole = table(floor, row_hwm=4) if floor else empty_row(row_hwm=4)
     then = floored(whole, floor, idle=True) if floor else whole
     row = (floored(table(), floor, idle=False) if floor else table()) | {"state": "recovering", "epoch": 5}
-    after = applied(row, take_back(head(row), "m0", 7).actions)
+    after = apply_actions(row, take_back(head(row), "m0", 7).actions)
     recount(head(after))
     same = then | {
         "state": "recovering", "epoch": floor, "metadata": "m0", "changed_at": 7,
@@ -326,7 +326,7 @@ def test_i2_a_commit_taken_back_that_began_row_tracking_leaves_none() -> None:
         "reason": "version 1: x",
     }
     assert row["row_hwm"] == 9
-    assert "row_hwm" not in applied(row, take_back(head(row), "m0", 7).actions)
+    assert "row_hwm" not in apply_actions(row, take_back(head(row), "m0", 7).actions)
 
 
 @pytest.mark.parametrize("row", [table(), WHOLE | {"state": "stuck"}, PARTLY | {"state": "dropped"}])
@@ -377,7 +377,7 @@ def test_a_row_stays_as_it_was_before_the_actions_on_it() -> None:
         Set(("apps", "two"), 3),
         Drop(("absent",)),
     )
-    after = applied(row, actions)
+    after = apply_actions(row, actions)
     assert row == before
     assert after == {
         "key": "k",

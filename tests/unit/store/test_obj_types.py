@@ -25,7 +25,7 @@ from turnstile.store.core.rows import (
     Caching,
     of_id,
     prefixes,
-    registered,
+    register_type,
 )
 
 
@@ -80,7 +80,7 @@ def test_i9_everything_that_a_catalog_stores_is_registered() -> None:
     services.named_snapshots.create("main", "then")
     services.renamer.rename("main", ("default",), "t", "u")
     stored = services.world.objs.rows.values()  # type: ignore[attr-defined]
-    assert {registered(obj.type, obj.id).prefix for obj in stored} == {"commit/", "entity/", "metadata/"}
+    assert {register_type(obj.type, obj.id).prefix for obj in stored} == {"commit/", "entity/", "metadata/"}
 
 
 @pytest.mark.parametrize("type", [name for name, one in TYPES.items() if not one.mutable])
@@ -89,4 +89,4 @@ def test_a_type_is_immutable_or_updateable_and_never_both(type: str) -> None:
         check_name(type, "x")
     check_name(TASK.name, "x")
     with pytest.raises(ValueError, match="registered"):
-        registered(TASK.name, "task/x")
+        register_type(TASK.name, "task/x")

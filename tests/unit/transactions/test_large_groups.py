@@ -25,7 +25,7 @@ from turnstile.delta.core.undecided import (
     Undecided,
     begin,
     begin_anew,
-    decided,
+    decision_writes,
     forget_group,
     undecided_of,
     verdict,
@@ -38,7 +38,7 @@ from turnstile.delta.transactions.group_reads import ReadVersion
 from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, Throttled
-from turnstile.store.core.evaluate import applied
+from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Change
 from turnstile.store.ports import Rejected, SomeRejected, World
 
@@ -434,9 +434,9 @@ def test_i8_a_deadline_is_over_after_it_and_every_beginning_has_its_own() -> Non
     entry = Undecided("g", "g.0", "t1", 1)
     assert row.deadline == 1_000 + OPEN_MS
     assert [verdict(entry, row, now) for now in (row.deadline, row.deadline + 1)] == ["open", "late"]
-    aborted = applied(row.to_row(), decided("k", "t1", "aborted", 2_000).actions)
+    aborted = apply_actions(row.to_row(), decision_writes("k", "t1", "aborted", 2_000).actions)
     assert (aborted["state"], aborted["changed_at"]) == ("aborted", 2_000)
-    anew = GroupRow.from_row(applied(aborted, begin_anew(GroupRow.from_row(aborted), "t2", 3_000).actions))
+    anew = GroupRow.from_row(apply_actions(aborted, begin_anew(GroupRow.from_row(aborted), "t2", 3_000).actions))
     assert anew == GroupRow("k", "open", "t2", b"", 1_000, 3_000 + OPEN_MS, 3_000)
     assert [verdict(entry, row, 0) for row in (None, anew)] == ["aborted", "aborted"]
 

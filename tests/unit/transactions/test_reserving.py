@@ -19,7 +19,7 @@ from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.groups import GroupRatified
 from turnstile.delta.transactions.reservations import Reservations
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, StateConflict, Throttled
-from turnstile.store.core.evaluate import applied
+from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Write
 
 LEASE = 10_000
@@ -178,7 +178,7 @@ def test_i18_a_table_that_is_not_there_or_takes_no_commits_cannot_be_reserved(
 ) -> None:
     with pytest.raises(NotFound):
         reservations.ask("ann", "1", ["00000000-0000-4000-8000-00000000dead"], LEASE)
-    world.refs.rows[tables[1].head.key] = applied(tables[1].row, drop_head(tables[1].head, 1).actions)
+    world.refs.rows[tables[1].head.key] = apply_actions(tables[1].row, drop_head(tables[1].head, 1).actions)
     with pytest.raises(StateConflict, match="is dropped"):
         reservations.ask("ann", "1", ids(tables), LEASE)
     assert not reservations.register().reservations

@@ -11,10 +11,10 @@ import msgspec
 
 from turnstile.adapters.sqlite.database import Database, note_change
 from turnstile.store.cache import Lru
-from turnstile.store.core.evaluate import accepts, written
+from turnstile.store.core.evaluate import accepts, row_after
 from turnstile.store.core.rows import damaged_row, is_damaged, require_known, require_readable
 from turnstile.store.core.writes import Check, Row, Write
-from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Clock, Rejected, SomeRejected, batched
+from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Clock, Rejected, SomeRejected, in_batches
 
 _PAGE: Final = 500
 _SELECT: Final = "SELECT row FROM refs WHERE key = ?"
@@ -99,7 +99,7 @@ class SqliteRefs:
             if not accepts(row, write):
                 require_known((row,))
                 return Rejected(row)
-            after = written(row, write)
+            after = row_after(row, write)
             data = None if after is None else encode(after)
             _store_encoded(connection, write, data)
             if after is not None and data is not None:
@@ -144,7 +144,7 @@ class SqliteRefs:
             if failed:
                 require_known(failed.values())
                 return SomeRejected(failed)
-            after = [written(row, write) for row, write in zip(rows, writes, strict=True)]
+            after = [row_after(row, write) for row, write in zip(rows, writes, strict=True)]
             encoded = [
                 None if row is None or isinstance(write, Check) else encode(row)
                 for row, write in zip(after, writes, strict=True)
@@ -190,7 +190,7 @@ class SqliteRefs:
         ended = [
             str(row["key"]) for row in self.scan(kind) if row.get("expires", now_s) < now_s and not is_damaged(row)
         ]
-        return sum(self._remove_expired(batch, now_s) for batch in batched(ended, _PAGE))
+        return sum(self._remove_expired(batch, now_s) for batch in in_batches(ended, _PAGE))
 
     def _remove_expired(self, keys: Sequence[str], now_s: int) -> int:
         def run(connection: apsw.Connection) -> int:

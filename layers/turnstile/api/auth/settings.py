@@ -99,7 +99,7 @@ class Accepted:
 
     def __init__(self) -> None:
         """Raises as ``read``, and StorageFault if there is a secret that cannot be read."""
-        self._secret = secret.deployed()
+        self._secret = secret.deployed_secret()
         self._members = None if self._secret is None else self._secret.members()
         self._settings = read()
 

@@ -14,7 +14,7 @@ import msgspec
 from turnstile.api.auth.jwks import ALGORITHMS, IssuerKeys
 from turnstile.api.auth.settings import AuthSettings, OidcSettings, SigningKey
 from turnstile.api.auth.verifier import VerifiedToken, invalid
-from turnstile.rights.grants import Principal, reserved
+from turnstile.rights.grants import Principal, is_reserved
 
 MAX_NAME: Final = 255  # characters of a principal's or role's name
 MAX_ROLES: Final = 500
@@ -85,7 +85,7 @@ def principal_of(claims: Mapping[str, Any], settings: OidcSettings) -> Principal
     name = _claim(claims, settings.name)
     if not isinstance(name, str) or not _usable(name):
         raise invalid(f"its claim {settings.name!r} is not a name")
-    if reserved(name):
+    if is_reserved(name):
         raise invalid(f"{name!r} is a name that an issuer cannot give")
     if settings.name.split(".")[-1] == "email" and _claim(claims, f"{settings.name}_verified") is not True:
         raise invalid(f"its e-mail address is not verified: {settings.name}_verified must be true")
@@ -102,7 +102,7 @@ def _roles(claims: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     for name in names:
         value = _claim(claims, name)
         listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-        roles += [role for role in listed if isinstance(role, str) and _usable(role) and not reserved(role)]
+        roles += [role for role in listed if isinstance(role, str) and _usable(role) and not is_reserved(role)]
     return roles
 
 

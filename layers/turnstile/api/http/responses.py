@@ -34,7 +34,7 @@ class Response(msgspec.Struct):
     body: bytes
 
 
-def created(body: Any) -> Answer:
+def answer_201(body: Any) -> Answer:
     """Returns 201 with a body."""
     return Answer(body, 201)
 

@@ -57,4 +57,4 @@ def plan_delta_scan(prefix: str, namespace: str, table: str) -> dict[str, Any]:
     credentials = responses.Credentials(
         vended, responses.credentials_path(prefix, requests.namespace(namespace), entity.name)
     )
-    return responses.planned(page, f"{entity.table_id}.{page.version}", credentials if vended else None)
+    return responses.plan_answer(page, f"{entity.table_id}.{page.version}", credentials if vended else None)

@@ -18,7 +18,7 @@ from turnstile.api.http.authorization import guard, needs
 from turnstile.api.http.request import current, note
 from turnstile.api.iceberg import responses
 from turnstile.api.iceberg.context import body, reading
-from turnstile.api.iceberg.tables import TABLE, delegated, path_of, table_of_path
+from turnstile.api.iceberg.tables import TABLE, credentials_for, path_of, table_of_path
 from turnstile.api.services import services
 from turnstile.catalog.core.entities import IcebergTable, Table
 from turnstile.iceberg.delta_scans import PlannedPage, PlanRequest
@@ -57,7 +57,7 @@ def plan_scan(prefix: str, namespace: str, table: str) -> dict[str, Any]:
         page = services().table_scans.plan(entity, metadata, _roots(entity), request)
     note(files=len(page.tasks.file_scan_tasks))
     plan_id = f"{entity.table_id}.{page.version}"
-    return responses.planned(page, plan_id, delegated(entity, prefix, namespace, guard(), only_reads=True))
+    return responses.plan_answer(page, plan_id, credentials_for(entity, prefix, namespace, guard(), only_reads=True))
 
 
 @routes.route(PLAN, methods=["GET"])
@@ -74,7 +74,7 @@ def fetch_plan(prefix: str, namespace: str, table: str, plan_id: str) -> dict[st
         metadata = tables.open(entity).metadata
         page = services().table_scans.result(entity, metadata, _roots(entity), plan_id)
     note(files=len(page.tasks.file_scan_tasks))
-    return responses.fetched(page, delegated(entity, prefix, namespace, guard(), only_reads=True))
+    return responses.plan_result(page, credentials_for(entity, prefix, namespace, guard(), only_reads=True))
 
 
 @routes.route(PLAN, methods=["DELETE"])

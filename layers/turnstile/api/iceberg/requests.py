@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.core.paths import Path, check_path, dotted_name
 from turnstile.catalog.history.core import GRAMMAR, AsOf, as_of_text, parse_as_of
 from turnstile.iceberg.core.metadata import without_nulls
 from turnstile.iceberg.core.requirements import TableRequirement
@@ -29,7 +29,7 @@ def namespace(text: str) -> Path:
     try:
         return check_path(levels)
     except InvalidRequest:
-        raise NotFound("namespace", dotted("", *levels)[:300], field="namespace") from None
+        raise NotFound("namespace", dotted_name("", *levels)[:300], field="namespace") from None
 
 
 def name(text: str, what: str) -> str:

@@ -152,18 +152,18 @@ def scan_tasks(page: PlannedPage) -> dict[str, Any]:
     return body
 
 
-def planned(page: PlannedPage, plan_id: str, vended: Credentials | None) -> dict[str, Any]:
+def plan_answer(page: PlannedPage, plan_id: str, vended: Credentials | None) -> dict[str, Any]:
     """The answer to a scan that was planned at once."""
-    return {"plan-id": page.plan_id or plan_id, **fetched(page, vended)}
+    return {"plan-id": page.plan_id or plan_id, **plan_result(page, vended)}
 
 
-def fetched(page: PlannedPage, vended: Credentials | None) -> dict[str, Any]:
+def plan_result(page: PlannedPage, vended: Credentials | None) -> dict[str, Any]:
     """The answer to a request for a complete plan."""
     body = {"status": "completed", **scan_tasks(page)}
     return body if vended is None else body | credentials(vended)
 
 
-def committed(loaded: LoadedTable) -> dict[str, Any]:
+def commit_answer(loaded: LoadedTable) -> dict[str, Any]:
     """A table after a commit."""
     assert loaded.entity is not None
     shown = msgspec.Raw(loaded.content) if loaded.content else metadata.document(loaded.metadata)

@@ -58,13 +58,13 @@ def table_of_path(params: Params) -> Target:
     return msgspec.structs.replace(namespace_of_path(params), table=requests.name(params["table"], "table"))
 
 
-def renamed(params: Params) -> Target:
+def rename_source(params: Params) -> Target:
     """Returns the table or view that a rename is about."""
     path = body(requests.Rename).source.path("source")
     return Target(catalog_of(params["prefix"]), path[:-1], path[-1])
 
 
-def moved(params: Params) -> Target:
+def rename_target(params: Params) -> Target:
     """Returns the namespace that a rename leads to."""
     return Target(catalog_of(params["prefix"]), check_path(body(requests.Rename).destination.namespace))
 
@@ -127,7 +127,7 @@ def load_table(prefix: str, namespace: str, table: str) -> Answer:
     tables = Tables(reading(prefix))
     refs_only = shown == "refs"
     entity = tables.find_any(*path_of(prefix, namespace, table))
-    credentials = delegated(entity, prefix, namespace, guard())
+    credentials = credentials_for(entity, prefix, namespace, guard())
     if isinstance(entity, Table):
         delta = services().delta_scans.load(entity, refs_only=refs_only)
         tag = responses.etag(delta.tag, refs_only=refs_only)
@@ -166,7 +166,7 @@ def commit_table(prefix: str, namespace: str, table: str) -> Answer:
         lambda context: Commits(context).commit(catalog, [change])[0],
         lambda _: _Again(catalog, path).load(),
     )
-    return Answer(responses.committed(loaded), headers=_tag(loaded))
+    return Answer(responses.commit_answer(loaded), headers=_tag(loaded))
 
 
 @routes.route(TABLE, methods=["DELETE"])
@@ -186,7 +186,7 @@ def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
         lambda context: Tables(context).open(Tables(context).drop(IcebergTable, *path, purge=False)),
         lambda context: Tables(context).load(*path),
     )
-    return Answer(responses.committed(loaded))
+    return Answer(responses.commit_answer(loaded))
 
 
 @routes.route(TABLE + "/credentials", methods=["GET"])
@@ -204,7 +204,7 @@ def report_metrics(prefix: str, namespace: str, table: str) -> None:
 
 
 @routes.route(ROOT + "/{prefix}/tables/rename", methods=["POST"])
-@needs((edit_table, renamed), (create_table, moved))
+@needs((edit_table, rename_source), (create_table, rename_target))
 def rename_table(prefix: str) -> None:
     request = body(requests.Rename)
     once(prefix, lambda context: Tables(context).rename(catalog_of(prefix), *request.paths()), lambda _: None)
@@ -255,7 +255,7 @@ def _new(loaded: LoadedTable, prefix: str, namespace: str, again: _Again) -> Ans
     before."""
     created = again.guard is None
     by = guard() if again.guard is None else again.guard
-    credentials = delegated(loaded.entity or loaded.metadata.location, prefix, namespace, by, created=created)
+    credentials = credentials_for(loaded.entity or loaded.metadata.location, prefix, namespace, by, created=created)
     return Answer(responses.table(loaded, credentials), headers=_tag(loaded))
 
 
@@ -263,7 +263,7 @@ def _tag(loaded: LoadedTable) -> dict[str, str]:
     return {} if loaded.entity is None else {"ETag": responses.etag(loaded.entity.metadata)}
 
 
-def delegated(
+def credentials_for(
     table: IcebergTable | Table | str,
     prefix: str,
     namespace: str,

@@ -22,7 +22,7 @@ from turnstile.api.iceberg.context import (
     seeing,
 )
 from turnstile.api.iceberg.requests import catalog_of
-from turnstile.api.iceberg.tables import moved, renamed
+from turnstile.api.iceberg.tables import rename_source, rename_target
 from turnstile.catalog.core.entities import ICEBERG_VIEW, IcebergView
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.tables import Tables
@@ -104,7 +104,7 @@ def drop_view(prefix: str, namespace: str, view: str) -> None:
 
 
 @routes.route(ROOT + "/{prefix}/views/rename", methods=["POST"])
-@needs((edit_table, renamed), (create_table, moved))
+@needs((edit_table, rename_source), (create_table, rename_target))
 def rename_view(prefix: str) -> None:
     request = body(requests.Rename)
     once(

@@ -10,7 +10,7 @@ from turnstile.delta.core.content import Content
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 
 
-def described(table: Table, content: Content) -> DeltaMetadata:
+def adopted_metadata(table: Table, content: Content) -> DeltaMetadata:
     """Returns the metadata of a table after version 0 has arrived. Version 0 decides; members of
     the registration that it lacks are stored beside it."""
     metadata = first_metadata(content)

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from chalice.app import Blueprint
 
-from turnstile.access.authorizer import Need, Target, denied
+from turnstile.access.authorizer import Need, Target, denial
 from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs, needs_table
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -19,7 +19,7 @@ from turnstile.catalog.create import check_creator
 from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.rights import rules
-from turnstile.rights.rules import Rule, allowed, permitted
+from turnstile.rights.rules import Rule, is_permitted, may_go_on
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.locations import is_root, normalise, of_path, overlap
 from turnstile.store.core.names import check_uuid
@@ -80,7 +80,7 @@ def staging_credentials(table_id: str) -> responses.Credentials:
 @routes.route(DELTA + "/temporary-path-credentials", methods=["GET"])
 @authorized_by_view("read_paths, write_paths or create_external")
 def path_credentials() -> responses.Credentials:
-    location = requests.required("location")
+    location = requests.required_member("location")
     operation = _operation(tuple(_OPERATIONS))
     return _credentials(_free(location, operation), operation)
 
@@ -129,8 +129,8 @@ def _require_may_create(staging: Row) -> None:
     is_there = tree.find(target.namespace) is not None  # else its transaction creates the namespace, too
     need = Need(rules.create_table if is_there else rules.create_schema, target)
     chain = access.chain(tree, target)
-    if not (permitted if is_there else allowed)(need.rule, principal, chain):
-        raise denied(principal, need)
+    if not (is_permitted if is_there else may_go_on)(need.rule, principal, chain):
+        raise denial(principal, need)
 
 
 def _credentials(location: str, operation: str) -> responses.Credentials:
@@ -180,7 +180,7 @@ def _may_vend(operation: str, registered: str) -> bool:
     if principal.admin:
         return True
     if not registered:
-        return permitted(rule, principal, authorizers.access.metastore())
+        return is_permitted(rule, principal, authorizers.access.metastore())
     if rule is rules.create_external:
         return False
     needed = (rules.read_table,) if rule is rules.read_paths else (rules.read_table, rules.write_files)

@@ -32,7 +32,7 @@ def _catalog_of_query(_params: Params) -> Target:
 @routes.route(DELTA + "/config", methods=["GET"])
 @needs((use_catalog, _catalog_of_query))
 def configuration() -> responses.Config:
-    name = requests.required("catalog")
+    name = requests.required_member("catalog")
     config = responses.negotiate(requests.query().text("protocol-versions"))
     services().reader.current(requests.find_catalog(name))
     return config
@@ -51,7 +51,7 @@ def load_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     if isinstance(target.table, RegisteredTable):
         require_version(external.require_delta(target.table.table))
         return responses.external(target.table.table, target.table.etag)
-    return shown(loader, target, require_no_clone(target.table))
+    return table_response(loader, target, require_no_clone(target.table))
 
 
 @routes.route(TABLE, methods=["HEAD"])
@@ -72,13 +72,13 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
         require_version(external.require_delta(entry.table))
 
         def change(etag: str, old: Table) -> Table:
-            return external.updated(update, etag, old, services().world.clock.now_ms())
+            return external.updated_table(update, etag, old, services().world.clock.now_ms())
 
         return responses.external(*services().externals.update(*names, entry.table.table_id, change))
     note(table_id=entry.table_id)
     head = services().updater.update(require_no_clone(entry), update)
     with after_update(update):
-        return shown(loader, target, head)
+        return table_response(loader, target, head)
 
 
 def _refuse_view(names: tuple[str, Path, str]) -> None:
@@ -98,7 +98,7 @@ def require_version(table: Table) -> None:
         raise without_head(table, "")
 
 
-def shown(loader: Loader, target: Found, head: TableHead) -> responses.LoadTable:
+def table_response(loader: Loader, target: Found, head: TableHead) -> responses.LoadTable:
     """Returns the response with the coordinated table ``target``, as of ``head``."""
     world = services().world
     history_ms = services().limits.history_ms

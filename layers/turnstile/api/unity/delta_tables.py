@@ -12,7 +12,7 @@ from turnstile.api.http.request import body, current
 from turnstile.api.services import services
 from turnstile.api.unity import contract, external, older_api, requests, responses
 from turnstile.api.unity.columns import check_nothing_hidden
-from turnstile.api.unity.delta_commits import shown
+from turnstile.api.unity.delta_commits import table_response
 from turnstile.api.unity.requests import SCHEMA, TABLE, schema_of_path, table_of_path
 from turnstile.catalog.core.entities import DELTA, External
 from turnstile.catalog.core.paths import Path
@@ -58,10 +58,10 @@ def create_delta_table(catalog: str, schema: str) -> responses.LoadTable:
     catalog, namespace = requests.find_schema(catalog, schema)
     names = (catalog, namespace, request.name)
     if request.table_type == "EXTERNAL":
-        about = external.registered(request, services().world.clock.now_ms())
+        about = external.new_external_table(request, services().world.clock.now_ms())
         register_external(names, request.location, about, request.comment)
     else:
-        table_id, location = staged(catalog, namespace, request.location)
+        table_id, location = staging_table_at(catalog, namespace, request.location)
         contract.check_request(request, table_id, policy(catalog))
         describe = functools.partial(contract.initial_metadata, request, table_id, location)
         services().catalog.registrar.register(*names, table_id, principal=current().principal, describe=describe)
@@ -69,7 +69,7 @@ def create_delta_table(catalog: str, schema: str) -> responses.LoadTable:
     target = loader.found(*names)
     if isinstance(target.table, RegisteredTable):
         return responses.external(target.table.table, target.table.etag)
-    return shown(loader, target, target.table)
+    return table_response(loader, target, target.table)
 
 
 @routes.route(TABLE, methods=["DELETE"])
@@ -106,7 +106,7 @@ def register_external(
     )
 
 
-def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
+def staging_table_at(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
     """Returns uuid and normalised location of the staging table at ``location``, or of the table it
     became; raises NotFound for no such catalog or schema, or no such location."""
     services().catalog.reader.current(catalog).parent(namespace)

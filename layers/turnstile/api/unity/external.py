@@ -13,7 +13,7 @@ from turnstile.api.unity.responses import CATALOG_MANAGED
 from turnstile.api.unity.table_update import TableUpdate, checked_domains
 from turnstile.catalog.core.entities import DELTA, External, Table
 from turnstile.catalog.create import UUID_PROPERTY
-from turnstile.catalog.external import of_external, touched
+from turnstile.catalog.external import of_external, updated_at
 from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
 
 
@@ -25,7 +25,7 @@ def require_delta(table: Table) -> Table:
     return table
 
 
-def checked(about: External) -> External:
+def without_foreign_uuid(about: External) -> External:
     """Returns ``about`` without another table's uuid, which a log keeps when the table is copied or
     leaves a catalog.
 
@@ -45,7 +45,7 @@ def checked(about: External) -> External:
     return msgspec.structs.replace(about, properties=properties)
 
 
-def registered(request: requests.CreateTable, now_ms: int) -> External:
+def new_external_table(request: requests.CreateTable, now_ms: int) -> External:
     """Returns the description of a new external table from the Delta API's request; raises
     InvalidRequest."""
     columns = to_delta(request.columns) if request.columns.get("fields") else []
@@ -53,7 +53,7 @@ def registered(request: requests.CreateTable, now_ms: int) -> External:
     check_partitions(partitions, columns)
     if request.uniform is not None:
         raise InvalidRequest("uniform rides with commits of managed tables", field="uniform")
-    return checked(
+    return without_foreign_uuid(
         External(
             columns=tuple(columns),
             partition_columns=tuple(partitions),
@@ -67,7 +67,7 @@ def registered(request: requests.CreateTable, now_ms: int) -> External:
     )
 
 
-def updated(update: TableUpdate, etag: str, table: Table, now_ms: int) -> Table:
+def updated_table(update: TableUpdate, etag: str, table: Table, now_ms: int) -> Table:
     """Returns ``table`` after ``update``; refusals come in the order of the reference:
     RequirementFailed for another uuid or etag, InvalidRequest for a commit, which is not
     coordinated here, or a value that is not valid.
@@ -77,7 +77,7 @@ def updated(update: TableUpdate, etag: str, table: Table, now_ms: int) -> Table:
     if update.commit is not None or update.published is not None:
         raise InvalidRequest("commits of an external table are not coordinated by the catalog", field="updates")
     about = of_external(table)
-    additions = checked(External(properties=update.set, protocol=update.protocol))
+    additions = without_foreign_uuid(External(properties=update.set, protocol=update.protocol))
     columns = about.columns if update.columns is None else tuple(update.columns)
     partitions = about.partition_columns if update.partitions is None else tuple(update.partitions)
     check_partitions(partitions, columns)
@@ -95,7 +95,7 @@ def updated(update: TableUpdate, etag: str, table: Table, now_ms: int) -> Table:
     if update.etag is not None and update.etag != etag:
         raise RequirementFailed(f"the etag is {etag} now")
     comment = table.comment if update.comment is msgspec.UNSET else update.comment
-    after = msgspec.structs.replace(table, comment=comment, external=touched(about, now_ms, **changes))
+    after = msgspec.structs.replace(table, comment=comment, external=updated_at(about, now_ms, **changes))
     if comment != table.comment and after.external == about:
         after = msgspec.structs.replace(after, external=msgspec.structs.replace(about, updated=now_ms))
     return after

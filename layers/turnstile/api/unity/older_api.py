@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from turnstile.api.unity.columns import ColumnInfo, SentColumn, to_infos
 from turnstile.api.unity.responses import external_properties, table_properties, timestamp_of
 from turnstile.catalog.core.entities import Catalog, External, Namespace, Table
-from turnstile.catalog.core.paths import dotted
+from turnstile.catalog.core.paths import dotted_name
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.ports import VendedCredentials
@@ -199,13 +199,13 @@ def catalog(entity: Catalog, id: str, owner: str) -> CatalogInfo:
 
 def schema(catalog: str, path: tuple[str, ...], entity: Namespace) -> SchemaInfo:
     """A schema; several levels are written ``a.b``."""
-    name = dotted(*path)
-    full_name = dotted(catalog, *path)
+    name = dotted_name(*path)
+    full_name = dotted_name(catalog, *path)
     members = _members(entity, entity.access.owner)
     return SchemaInfo(name=name, catalog_name=catalog, full_name=full_name, schema_id=entity.id, **members)
 
 
-def managed(
+def coordinated_table(
     catalog: str, namespace: str, name: str, head: TableHead, metadata: DeltaMetadata, *, owner: str
 ) -> TableInfo:
     """A coordinated table; ``owner`` empty for none."""

@@ -134,7 +134,7 @@ def drop_unity_catalog(name: str) -> dict[str, str]:
 @routes.route(PREFIX + "/schemas", methods=["GET"])
 @needs((see_schema, _catalog_of_query))
 def unity_schemas() -> older_api.Schemas:
-    catalog = requests.find_catalog(requests.required("catalog_name"))
+    catalog = requests.find_catalog(requests.required_member("catalog_name"))
     page = services().catalog.listings.namespaces(
         catalog, deep=True, page_token=query().text("page_token"), max_results=page_size()
     )

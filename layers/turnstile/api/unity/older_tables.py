@@ -14,13 +14,13 @@ from turnstile.api.http.authorization import Params, TargetOf, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
 from turnstile.api.unity import columns, external, older_api, requests
-from turnstile.api.unity.delta_tables import metastore_if_external, register_external, staged
+from turnstile.api.unity.delta_tables import metastore_if_external, register_external, staging_table_at
 from turnstile.api.unity.errors import PREFIX, NotImplementedHere
 from turnstile.api.unity.older_catalogs import page_size
 from turnstile.api.unity.requests import query, require_no_clone
 from turnstile.api.unity.table_update import beside_log
 from turnstile.catalog.core.entities import ICEBERG_VIEW, External, Table
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.rows import AWAITED
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.load import Loader, RegisteredTable
@@ -28,7 +28,7 @@ from turnstile.catalog.reader import View
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
-from turnstile.delta.undecided import seen
+from turnstile.delta.undecided import as_readers_see
 from turnstile.rights.grants import owner_for
 from turnstile.rights.rules import create_external, create_table, edit_table, see_schema, see_table
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
@@ -67,13 +67,15 @@ def _schema_of(shape: type[older_api.NewTable | older_api.NewStagingTable]) -> T
 @routes.route(PREFIX + "/tables", methods=["GET"])
 @needs((see_schema, _schema_of_query))
 def unity_tables() -> older_api.Tables:
-    catalog, path = requests.find_schema(requests.required("catalog_name"), requests.required("schema_name"))
+    catalog, path = requests.find_schema(
+        requests.required_member("catalog_name"), requests.required_member("schema_name")
+    )
     size = page_size(FIRST_PAGE)
     token = query().text("page_token")
     if token is not None and token.startswith(_VIEWS):
         return _views(catalog, path, token.removeprefix(_VIEWS), size)
     view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
-    names = (view.tree.catalog, dotted(*view.written(path)))
+    names = (view.tree.catalog, dotted_name(*view.written(path)))
     while True:
         page = services().catalog.listings.tables(catalog, path, page_token=token, max_results=size)
         tables = older_api.Tables(_infos(*names, page.items), page.next_token)
@@ -118,10 +120,12 @@ def create_unity_table() -> older_api.TableInfo:
     properties = request.properties or {}
     if request.table_type == "EXTERNAL":
         fields, partitions = columns.to_fields(request.columns or [])
-        about = external.checked(External(columns=fields, partition_columns=partitions, properties=properties))
+        about = external.without_foreign_uuid(
+            External(columns=fields, partition_columns=partitions, properties=properties)
+        )
         register_external(names, location, about, request.comment, format.lower())
     elif request.table_type == "MANAGED" and format == "DELTA":
-        table_id, _ = staged(*names[:2], location)
+        table_id, _ = staging_table_at(*names[:2], location)
         if properties.get(UUID_PROPERTY, table_id) != table_id:
             raise InvalidRequest(f"{UUID_PROPERTY} is not the staging table's", field="properties")
         _register_managed(request, names, table_id)
@@ -232,12 +236,12 @@ def _info(names: tuple[str, Path, str], loader: Loader) -> older_api.TableInfo:
     entry = loader.find(*names)
     if isinstance(entry, RegisteredTable):
         view = View(services().catalog.reader.current(names[0]), services().catalog.reader.store)
-        return older_api.external(entry.catalog, dotted(*view.written(names[1])), entry.table)
+        return older_api.external(entry.catalog, dotted_name(*view.written(names[1])), entry.table)
     require_no_clone(entry)
     metadata = services().catalog.metadata.get(entry.catalog, entry.metadata)
     catalog, _, rest = entry.name.partition(".")
     schema, _, name = rest.rpartition(".")
-    return older_api.managed(catalog, schema, name, entry, metadata, owner=_owner(names))
+    return older_api.coordinated_table(catalog, schema, name, entry, metadata, owner=_owner(names))
 
 
 def _narrow(table: older_api.TableInfo) -> older_api.TableInfo:
@@ -265,7 +269,7 @@ def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api
     keys = [world.space.table(table.table_id) for table in tables if table.external is None]
     batches = [world.refs.read_many(keys[at : at + BATCH_GET_MAX]) for at in range(0, len(keys), BATCH_GET_MAX)]
     rows = [row for batch in batches for row in batch.values() if row["state"] != "dropped"]
-    heads = seen(world, {row["table_id"]: TableHead.from_row(row) for row in rows})
+    heads = as_readers_see(world, {row["table_id"]: TableHead.from_row(row) for row in rows})
     metadata = services().catalog.metadata.get_many(catalog, {head.metadata for head in heads.values()})
     infos = []
     for table in tables:
@@ -275,5 +279,5 @@ def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api
         elif head is not None and head.metadata in metadata:
             current = metadata[head.metadata]
             owner = table.access.owner
-            infos.append(older_api.managed(catalog, schema, table.name, head, current, owner=owner))
+            infos.append(older_api.coordinated_table(catalog, schema, table.name, head, current, owner=owner))
     return infos

@@ -86,10 +86,10 @@ def target(kind: Securable, full_name: str) -> Target:
 def changes(kind: Securable, requested: Sequence[Change]) -> list[GrantChange]:
     """Returns the changes, checked; raises InvalidRequest, also for a privilege without a meaning
     on this type."""
-    return checked(requested, partial(grants.check_privileges, kind))
+    return checked_changes(requested, partial(grants.check_privileges, kind))
 
 
-def checked(
+def checked_changes(
     requested: Sequence[Change], check: Callable[[Sequence[str], str], tuple[Privilege, ...]]
 ) -> list[GrantChange]:
     """Returns the changes with privileges from ``check``, which gets their texts and member. Raises

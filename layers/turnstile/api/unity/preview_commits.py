@@ -21,7 +21,7 @@ from turnstile.api.unity import requests
 from turnstile.api.unity.columns import ColumnInfo, to_fields
 from turnstile.api.unity.errors import PREFIX
 from turnstile.api.unity.requests import require_no_clone
-from turnstile.api.unity.responses import unpublished
+from turnstile.api.unity.responses import unpublished_commits
 from turnstile.api.unity.table_update import TableUpdate, check_published, checked_commit
 from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.create import UUID_PROPERTY
@@ -121,7 +121,7 @@ def preview_commits() -> UnityCommits:
         return UnityCommits([], 0)  # the reference's answer for a table without commits
     head = require_no_clone(found)
     listing = services().commits.of(head, request.start_version, end)
-    return UnityCommits(unpublished(listing, CommitInfo), listing.head.latest)
+    return UnityCommits(unpublished_commits(listing, CommitInfo), listing.head.latest)
 
 
 @routes.route(PREVIEW, methods=["POST"])

@@ -15,7 +15,7 @@ from turnstile.access.authorizer import Target
 from turnstile.api.http.authorization import Params
 from turnstile.api.http.request import Query, current
 from turnstile.api.unity.errors import DELTA
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.delta.core.head import PINNED, TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound, UnsupportedTable
 from turnstile.store.core.limits import NonNegative32, NonNegativeExact
@@ -40,7 +40,7 @@ def find_schema(catalog: str, schema: str) -> tuple[str, Path]:
     try:
         return catalog, check_namespace(schema)
     except InvalidRequest:
-        raise NotFound("namespace", dotted(catalog, schema)[:600], field="schema") from None
+        raise NotFound("namespace", dotted_name(catalog, schema)[:600], field="schema") from None
 
 
 def find_table(catalog: str, schema: str, table: str) -> tuple[str, Path, str]:
@@ -49,7 +49,7 @@ def find_table(catalog: str, schema: str, table: str) -> tuple[str, Path, str]:
     try:
         return catalog, namespace, check_identifier(table, "table")
     except InvalidRequest:
-        raise NotFound("table", dotted(catalog, schema, table)[:900], field="table") from None
+        raise NotFound("table", dotted_name(catalog, schema, table)[:900], field="table") from None
 
 
 def full_schema(full: str) -> tuple[str, Path]:
@@ -86,7 +86,7 @@ def query() -> Query:
     return Query(*current().query)
 
 
-def required(member: str) -> str:
+def required_member(member: str) -> str:
     """Returns this member of the query; raises InvalidRequest if it is missing."""
     value = query().text(member)
     if value is None:

@@ -180,7 +180,7 @@ def table(state: TableState, *, files_needed: bool, history_ms: int) -> LoadTabl
             last_commit_version=metadata.version,
             last_commit_timestamp_ms=timestamp_ms or UNSET,
         ),
-        commits=unpublished(state.listing, Commit)[::-1],
+        commits=unpublished_commits(state.listing, Commit)[::-1],
         latest_table_version=head.latest,
         uniform={"iceberg": uniform} if uniform else UNSET,
         allowed_maintenance_operations=allowed_maintenance(
@@ -189,7 +189,7 @@ def table(state: TableState, *, files_needed: bool, history_ms: int) -> LoadTabl
     )
 
 
-def unpublished(listing: Listing, shape: Callable[[int, int, str, int, int], T]) -> list[T]:
+def unpublished_commits(listing: Listing, shape: Callable[[int, int, str, int, int], T]) -> list[T]:
     """Commits that are not published, as ``shape``. Each has its file: that of an inline commit was
     written before."""
     return [

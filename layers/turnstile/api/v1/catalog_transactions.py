@@ -25,14 +25,14 @@ from turnstile.api.http.authorization import authorized_by_view, guard, table_gu
 from turnstile.api.http.request import Query, body, current, note
 from turnstile.api.http.responses import status_of
 from turnstile.api.services import services
-from turnstile.api.v1.change_members import Change, PreparedMember, member_of, prepared
+from turnstile.api.v1.change_members import Change, PreparedMember, member_of, prepare_changes
 from turnstile.api.v1.journal import Entry, authorized_entry, entry_of
 from turnstile.api.v1.paths import CATALOG
 from turnstile.api.v1.transactions import (
     GroupGuards,
     Member,
     MemberBody,
-    authorized,
+    authorize_tables,
     conflict,
     group_of,
     note_refused,
@@ -200,7 +200,7 @@ def _commit_announced(sent: _Sent, part: CatalogPart) -> CatalogTransaction:
         return _answer(sent, replay, [_may_read(commit.table_id) for commit in sent.group.commits])
     reads = CatalogReads(sent.catalog, sent.catalog_reads, here.reader, here.as_of_reader)
     guards = _authorize(sent, by)
-    outcome = announced.commit(sent.group, part, lambda: prepared(sent.changes, by), reads)
+    outcome = announced.commit(sent.group, part, lambda: prepare_changes(sent.changes, by), reads)
     return _outcome(sent, outcome, guards)
 
 
@@ -234,7 +234,7 @@ def _guard_of(sent: _Sent) -> Guard:
 
 
 def _authorize(sent: _Sent, by: Guard) -> GroupGuards:
-    guards = authorized(sent.group)
+    guards = authorize_tables(sent.group)
     by.authorize_now()
     guard().mark_authorized()  # of the first; a later change that is not permitted refuses all
     return guards
@@ -252,7 +252,9 @@ def _entry_id(id: str) -> str:
 def _first(sent: _Sent, by: Guard, reads: CatalogReads, committer: Committer) -> CatalogTransaction:
     guards = _authorize(sent, by)
     transactions = CatalogTransactions(services().groups, committer)
-    return _outcome(sent, transactions.commit(sent.catalog, sent.group, prepared(sent.changes, by), reads), guards)
+    return _outcome(
+        sent, transactions.commit(sent.catalog, sent.group, prepare_changes(sent.changes, by), reads), guards
+    )
 
 
 def _outcome(sent: _Sent, outcome: Applied | NotApplied, guards: GroupGuards) -> CatalogTransaction:

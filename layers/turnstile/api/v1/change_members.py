@@ -16,7 +16,7 @@ from turnstile.api.services import services
 from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.core.merges import Merge
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.namespaces import properties_altered
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
@@ -105,7 +105,7 @@ def member_of(catalog: str, index: int, change: Change) -> PreparedMember:
         raise
 
 
-def prepared(members: Sequence[PreparedMember], by: Guard) -> list[GroupChange]:
+def prepare_changes(members: Sequence[PreparedMember], by: Guard) -> list[GroupChange]:
     """Prepares the changes of a request with the guard ``by``. Raises refusals that need no tree,
     with the name of the change. A conflict is raised when the change is computed, so that it is
     reported like conflicts with the tree.
@@ -155,14 +155,14 @@ def _created_namespace(catalog: str, change: CreateNamespace) -> PreparedMember:
     def prepare(here: CatalogServices, _by: Guard) -> CatalogChange:
         return here.namespaces.creation(path, comment=change.comment, properties=change.properties, owner=owner)
 
-    return PreparedMember(dotted(catalog, *path), (Need(create_schema, Target(catalog, path)),), prepare)
+    return PreparedMember(dotted_name(catalog, *path), (Need(create_schema, Target(catalog, path)),), prepare)
 
 
 def _updated_namespace(catalog: str, change: UpdateNamespace) -> PreparedMember:
     path = check_namespace(change.namespace)
     alter = properties_altered(set=change.set, unset=change.unset, merge=change.merge, comment=change.comment)
     needs = (Need(edit_schema, Target(catalog, path)),)
-    return PreparedMember(dotted(catalog, *path), needs, lambda here, _: here.namespaces.alteration(path, alter))
+    return PreparedMember(dotted_name(catalog, *path), needs, lambda here, _: here.namespaces.alteration(path, alter))
 
 
 def _created_table(catalog: str, change: CreateTable) -> PreparedMember:
@@ -174,7 +174,7 @@ def _created_table(catalog: str, change: CreateTable) -> PreparedMember:
     def prepare(here: CatalogServices, by: Guard) -> CatalogChange:
         return here.registrar.prepared(catalog, path, name, id, comment=comment, principal=by.principal)
 
-    return PreparedMember(dotted(catalog, *path, name), (Need(create_table, Target(catalog, path)),), prepare)
+    return PreparedMember(dotted_name(catalog, *path, name), (Need(create_table, Target(catalog, path)),), prepare)
 
 
 def _renamed_table(catalog: str, change: RenameTable) -> PreparedMember:
@@ -186,14 +186,14 @@ def _renamed_table(catalog: str, change: RenameTable) -> PreparedMember:
     def prepare(here: CatalogServices, _by: Guard) -> CatalogChange:
         return here.renamer.prepared(catalog, path, table, new, to, external=False)
 
-    return PreparedMember(dotted(catalog, *path, table), needs, prepare)
+    return PreparedMember(dotted_name(catalog, *path, table), needs, prepare)
 
 
 def _dropped_table(catalog: str, change: DropTable) -> PreparedMember:
     path, table = _table(change.namespace, change.table)
     needs = (Need(edit_table, Target(catalog, path, table)),)
     return PreparedMember(
-        dotted(catalog, *path, table), needs, lambda here, _: here.dropper.prepared(catalog, path, table)
+        dotted_name(catalog, *path, table), needs, lambda here, _: here.dropper.prepared(catalog, path, table)
     )
 
 
@@ -217,7 +217,7 @@ def _iceberg_commit(catalog: str, change: CommitIcebergTable) -> PreparedMember:
     def prepare(_here: CatalogServices, by: Guard) -> CatalogChange:
         return Commits(context_of(by)).prepared(catalog, [table])
 
-    return PreparedMember(dotted(catalog, *path), (need_of(catalog, table),), prepare)
+    return PreparedMember(dotted_name(catalog, *path), (need_of(catalog, table),), prepare)
 
 
 def _table(namespace: str, table: str) -> tuple[Path, str]:

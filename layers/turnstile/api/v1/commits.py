@@ -19,7 +19,7 @@ from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.delta.commits import Listing, inline_contents
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
-from turnstile.delta.core.head import Positioned, final_bytes, positioned
+from turnstile.delta.core.head import Positioned, final_bytes, tail_by_version
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.rules import modify_table, read_table, see_table
 from turnstile.store.core.errors import (
@@ -147,8 +147,8 @@ def commit(table_id: str) -> Committed:
     decision = services().ratifier.commit(request)
     _note(request, decision)
     if isinstance(decision, Ratified):
-        return committed(services(), request, decision, may_read=guard().may(read_table))
-    raise refused(services(), request, decision, may_read=guard().may(read_table))
+        return commit_answer(services(), request, decision, may_read=guard().may(read_table))
+    raise commit_error(services(), request, decision, may_read=guard().may(read_table))
 
 
 @routes.route(TABLE_BY_ID + "/commits", methods=["GET"])
@@ -178,7 +178,7 @@ def head(table_id: str) -> Head:
         timestamp=head.last_ict,
         etag=head.metadata,
         location=head.location,
-        tail=[commit_of(place) for place in positioned(head)],
+        tail=[commit_of(place) for place in tail_by_version(head)],
         bytes=head.bytes,
         row_id_high_water_mark=head.row_hwm,
         reason=head.reason or UNSET,
@@ -254,7 +254,7 @@ def _note(request: CommitRequest, decision: Ratified | Conflict | Refused) -> No
 # -- the answers to proposals, here and in groups (``v1.transactions``) ---------------------------------------------------
 
 
-def committed(services: Services, request: CommitRequest, decision: Ratified, *, may_read: bool) -> Committed:
+def commit_answer(services: Services, request: CommitRequest, decision: Ratified, *, may_read: bool) -> Committed:
     """Returns the answer to a proposal that is ratified. Raises OutcomeUnknown if it was ratified
     before and its ratified content could not be read. ``may_read``: whether the principal may read
     the table.
@@ -268,11 +268,11 @@ def committed(services: Services, request: CommitRequest, decision: Ratified, *,
     return Committed(outcome, commit, decision.latest, decision.metadata)
 
 
-def refused(
+def commit_error(
     services: Services, request: CommitRequest, decision: Conflict | Refused, *, may_read: bool
 ) -> TurnstileError:
     """Returns the error of a proposal that was refused, or lost. ``may_read`` as of
-    ``committed``."""
+    ``commit_answer``."""
     if isinstance(decision, Refused):
         return refusal(decision)
     wanted = f"version {request.version}" if request.version is not None else "the next version"

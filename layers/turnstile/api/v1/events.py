@@ -31,7 +31,7 @@ from turnstile.events.core.cloud_events import CloudEvent, cloud_event
 from turnstile.events.core.cursors import FIELD, Place
 from turnstile.events.core.events import Event, catalog_created
 from turnstile.rights.grants import NO_ACCESS, Principal
-from turnstile.rights.rules import Chain, edit_catalog, permitted, see_schema, see_table, use_catalog
+from turnstile.rights.rules import Chain, edit_catalog, is_permitted, see_schema, see_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest, NotFound, Throttled
 from turnstile.store.core.names import check_identifier, check_uuid
 from turnstile.store.core.opaque import seal
@@ -86,11 +86,11 @@ def read_events() -> Events | Answer:
     here = services()
     place = here.event_reader.place(catalog, (streamed and headers.get("last-event-id")) or query.text(FIELD))
     view = _View(here, catalog, only)
-    events, place = waited(here, lambda behind: view.read(behind, limit), place, wait_s)
+    events, place = wait_for(here, lambda behind: view.read(behind, limit), place, wait_s)
     return _event_stream(events, place) if streamed else Events([event for event, _ in events], seal(place))
 
 
-def waited(
+def wait_for(
     here: Services, read: Callable[[Place], tuple[list[T], Place]], place: Place, wait_s: int
 ) -> tuple[list[T], Place]:
     """Returns the result of ``read`` after ``place``, and the next place. Without a result it reads
@@ -210,16 +210,16 @@ class _Rights:
         """Whether the principal may see the subject of the event."""
         if not event.subject:
             chain = self._authorizers.access.chain(self._tree, Target(self._tree.catalog))
-            return catalog_created(event) == self._since and permitted(edit_catalog, self._principal, chain)
+            return catalog_created(event) == self._since and is_permitted(edit_catalog, self._principal, chain)
         present = self._chains[event.subject]
         if present is not None:
-            return permitted(see_table, self._principal, present)
+            return is_permitted(see_table, self._principal, present)
         around = self._around(event)
-        return permitted(see_table, self._principal, Chain(around.catalog, around.schemas, NO_ACCESS))
+        return is_permitted(see_table, self._principal, Chain(around.catalog, around.schemas, NO_ACCESS))
 
     def sees_name(self, event: Event) -> bool:
         """Whether it may see the namespace that the table was in."""
-        return not event.subject or permitted(see_schema, self._principal, self._around(event))
+        return not event.subject or is_permitted(see_schema, self._principal, self._around(event))
 
     def _around(self, event: Event) -> Chain:
         """The rights on the namespace that had the table, without rights of entities that are

@@ -10,7 +10,7 @@ from chalice.app import Blueprint
 from turnstile.api.http.authorization import metastore, needs
 from turnstile.api.http.request import Query
 from turnstile.api.services import services
-from turnstile.api.v1.events import MOST, USUAL, WAIT_MOST_S, Events, waited
+from turnstile.api.v1.events import MOST, USUAL, WAIT_MOST_S, Events, wait_for
 from turnstile.events.core.cloud_events import FLEET, CloudEvent, cloud_event
 from turnstile.events.core.cursors import FIELD, Place
 from turnstile.fleet.read import FleetReader, FleetReport
@@ -42,5 +42,5 @@ def fleet_events() -> Events:
         page = list(islice(reader.events(place), limit))
         return [cloud_event(event, FLEET) for event, _ in page], page[-1][1] if page else place
 
-    events, place = waited(here, read, reader.place(FLEET, query.text(FIELD)), wait_s)
+    events, place = wait_for(here, read, reader.place(FLEET, query.text(FIELD)), wait_s)
     return Events(events, seal(place))

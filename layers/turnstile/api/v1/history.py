@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from turnstile.access.clone_rights import CloneRights
 from turnstile.api.http.authorization import metastore, needs
 from turnstile.api.http.request import Query, body, current
-from turnstile.api.http.responses import Answer, created
+from turnstile.api.http.responses import Answer, answer_201
 from turnstile.api.services import services
 from turnstile.api.v1.changes import AsOfBody, once
 from turnstile.api.v1.paths import CATALOG, catalog_of_path
@@ -132,7 +132,7 @@ def create_snapshot(catalog: str) -> Answer:
     def again(by: CatalogServices, seq: int | None) -> NamedSnapshot:
         return find_named_snapshot(by.history.tree(of, AsOf(seq=seq)), by.reader.store, request.name)
 
-    return created(_response(once(of, create, again)))
+    return answer_201(_response(once(of, create, again)))
 
 
 @routes.route(CATALOG + "/snapshots/{snapshot}", methods=["GET"])
@@ -180,7 +180,7 @@ def clone(catalog: str) -> Answer:
         with nullcontext() if request.of is None else request.of.reported("of"):
             return _cloner(by).clone(name, source, to, as_of)
 
-    return created(once(name, make, lambda by, seq: _cloner(by).result_of(name, to, seq or 0)))
+    return answer_201(once(name, make, lambda by, seq: _cloner(by).result_of(name, to, seq or 0)))
 
 
 def _cloner(by: CatalogServices) -> Cloner:

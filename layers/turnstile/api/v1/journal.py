@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from turnstile.api.http.authorization import authorized_by_view, guard
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
-from turnstile.api.v1.transactions import GroupGuards, MemberBody, Transaction, answer_of, authorized, group_of
+from turnstile.api.v1.transactions import GroupGuards, MemberBody, Transaction, answer_of, authorize_tables, group_of
 from turnstile.catalog.paging import page_size
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS, JournalRow
 from turnstile.delta.transactions.group_reads import ReadVersion
@@ -91,7 +91,7 @@ def announce(transaction_id: str) -> Entry:
     Query()
     sent = body(AnnouncementBody)
     group = group_of(check_uuid(transaction_id, "transaction_id"), sent.commits, sent.reads)
-    authorized(group)
+    authorize_tables(group)
     guard().mark_authorized()
     owner = guard().principal.name
     row = services().journal.announce(Announcement(group, sent.attempt, sent.isolation, owner, sent.ttl_ms))

@@ -11,13 +11,13 @@ from msgspec import UNSET, UnsetType
 from turnstile.access.authorizer import Need, Target
 from turnstile.api.http.authorization import Params, authorized_by_view, metastore, needs
 from turnstile.api.http.request import Query, body, current
-from turnstile.api.http.responses import Answer, created
+from turnstile.api.http.responses import Answer, answer_201
 from turnstile.api.services import services
 from turnstile.api.v1.changes import once
 from turnstile.api.v1.paths import CATALOG, NAMESPACE, namespace_names, namespace_of_path
 from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.core.merges import Merge
-from turnstile.catalog.core.paths import Path, dotted, key_of
+from turnstile.catalog.core.paths import Path, dotted_name, key_of
 from turnstile.catalog.core.tree import REALM_TREE
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace
@@ -65,7 +65,7 @@ def create_new_catalog() -> Answer:
         services().guard_of(Need(use_catalog, Target(name))).authorize_now()  # it may be another's by now (I12)
         return by.catalogs.get(name)
 
-    return created(_catalog(once(REALM_TREE, lambda by: by.catalogs.create(name, owner=owner), again)))
+    return answer_201(_catalog(once(REALM_TREE, lambda by: by.catalogs.create(name, owner=owner), again)))
 
 
 def _catalog(catalog: Catalog) -> CatalogResponse:
@@ -169,7 +169,7 @@ def create_namespace(catalog: str) -> Answer:
     def create(by: CatalogServices) -> NamedNamespace:
         return by.namespaces.create(of, path, comment=request.comment, properties=request.properties, owner=owner)
 
-    return created(_response(once(of, create, partial(_as_left, of, path))))
+    return answer_201(_response(once(of, create, partial(_as_left, of, path))))
 
 
 @routes.route(NAMESPACE, methods=["GET"])
@@ -224,4 +224,4 @@ def _as_left(catalog: str, path: Path, by: CatalogServices, seq: int | None) -> 
 
 def _response(named: NamedNamespace, head: str | UnsetType = UNSET) -> NamespaceResponse:
     entity = named.entity
-    return NamespaceResponse(dotted(*named.name), entity.comment, entity.properties, entity.created, head)
+    return NamespaceResponse(dotted_name(*named.name), entity.comment, entity.properties, entity.created, head)

@@ -13,7 +13,7 @@ from turnstile.api.http.request import Query, body, current
 from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE, TABLE_BY_ID, table_names, table_of_path, uuid_of_path
 from turnstile.catalog.core.entities import Entity, IcebergTable, Table
-from turnstile.catalog.core.paths import dotted
+from turnstile.catalog.core.paths import dotted_name
 from turnstile.catalog.paging import page_size
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.core.head import TableHead
@@ -184,7 +184,9 @@ def verify_files(catalog: str, namespace: str, table: str) -> FilesLooked:
     if isinstance(entity, Table):
         return DeltaFiles(by.world).look(entity.table_id, after, until_ms=until_ms)
     if not isinstance(entity, IcebergTable):
-        raise NotFound("table", dotted(names, *path, name), field="table", remedy="name a Delta or an Iceberg table")
+        raise NotFound(
+            "table", dotted_name(names, *path, name), field="table", remedy="name a Delta or an Iceberg table"
+        )
 
     def reload() -> tuple[IcebergTable, TableMetadata]:
         now = found()

@@ -58,7 +58,7 @@ def change_rights(securable_type: str, full_name: str) -> Rights:
         raise InvalidRequest("the request changes nothing", field="changes", remedy="give changes, owner, or both")
     owner = request.owner if not request.owner else check_principal(request.owner, "owner")
     if securable_type == REF:
-        changes = permissions.checked(request.changes, check_privileges)
+        changes = permissions.checked_changes(request.changes, check_privileges)
         return _rights(named_refs().grant(full_name, changes, owner=owner))
     kind = _own(securable_type, full_name)
     checked = permissions.changes(kind, request.changes)

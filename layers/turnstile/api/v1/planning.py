@@ -85,7 +85,7 @@ class ShownPlan(msgspec.Struct, frozen=True):
 @routes.route(TABLE_BY_ID + "/plan", methods=["POST"])
 @needs_table(read_table, of=uuid_of_path)
 def plan(table_id: str) -> ShownPlan:
-    from turnstile.planning.core.sql import parsed  # with the parser, which takes long to import
+    from turnstile.planning.core.sql import predicate_parser  # with the parser, which takes long to import
 
     Query()
     request = body(PlanRequest)
@@ -93,7 +93,7 @@ def plan(table_id: str) -> ShownPlan:
     table = here.commits.head(check_uuid(table_id))
     answer = here.planner.plan(
         table,
-        None if request.predicate is None else parsed(request.predicate),
+        None if request.predicate is None else predicate_parser(request.predicate),
         version=request.version,
         at_ms=request.timestamp,
         page=request.page_token,
@@ -314,13 +314,16 @@ def _may_read(table_id: str) -> bool:
 
 def _plan_to_show(table_id: str, answer: Plan, columns: list[str] | None) -> ShownPlan:
     from turnstile.planning.core.predicates import TableColumns
-    from turnstile.planning.core.statistics import narrowed
+    from turnstile.planning.core.statistics import statistics_of_columns
 
     of_columns = None
     if columns is not None:
         named = TableColumns(answer.metadata)
         of_columns = frozenset(physical for name in columns for physical in named.physical(name))
-    files = [_file(file, None if file.stats is None else narrowed(file.stats, of_columns)) for file in answer.files]
+    files = [
+        _file(file, None if file.stats is None else statistics_of_columns(file.stats, of_columns))
+        for file in answer.files
+    ]
     return ShownPlan(table_id, answer.version, files, answer.statistics, answer.next_page or UNSET)
 
 

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.api.http.authorization import authorized_by_view, guard, metastore, needs
 from turnstile.api.http.request import Query, body
-from turnstile.api.http.responses import Answer, created
+from turnstile.api.http.responses import Answer, answer_201
 from turnstile.api.services import services
 from turnstile.coordination.core.named_ref import Entry
 from turnstile.coordination.refs import NamedRefs, WriteResult
@@ -71,7 +71,7 @@ class RefHistory(msgspec.Struct, frozen=True):
 @needs((create_reference, metastore))
 def create_ref() -> Answer:
     request = body(NewRef)
-    return created(_ref_response(named_refs().create(request.name, request.value, request.request_id)))
+    return answer_201(_ref_response(named_refs().create(request.name, request.value, request.request_id)))
 
 
 @routes.route(REF, methods=["GET"])

@@ -11,13 +11,13 @@ from turnstile.access.authorizer import METASTORE, Need, Target
 from turnstile.access.undrop_rights import UndropRights
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.http.request import Query, body, current
-from turnstile.api.http.responses import Answer, created
+from turnstile.api.http.responses import Answer, answer_201
 from turnstile.api.services import services
 from turnstile.api.v1.changes import AsOfBody, once
 from turnstile.api.v1.load import LoadedTable, loaded_table
 from turnstile.api.v1.paths import NAMESPACE, TABLE, namespace_names, namespace_of_path, table_names, table_of_path
 from turnstile.catalog.core.entities import Entity, Table
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.history.dropped import DroppedTables
 from turnstile.catalog.history.undrop import Undropper
 from turnstile.catalog.listing import version_in
@@ -175,7 +175,7 @@ def stage_table(catalog: str, namespace: str) -> Answer:
     owner = owner_for(current().principal)
     path = namespace_names(catalog, namespace)
     is_new = sent.new_namespace
-    return created(services().catalog.staging.create(*path, sent.name, creator=owner, new_namespace=is_new))
+    return answer_201(services().catalog.staging.create(*path, sent.name, creator=owner, new_namespace=is_new))
 
 
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
@@ -189,7 +189,7 @@ def register_table(catalog: str, namespace: str) -> Answer:
         by.registrar.register(of, path, request.name, request.table_id, comment=request.comment, principal=principal)
 
     once(of, register, lambda *_: None)
-    return created(_load(catalog, path, request.name))
+    return answer_201(_load(catalog, path, request.name))
 
 
 @routes.route(TABLE + "/rename", methods=["POST"])
@@ -252,7 +252,7 @@ def import_table(catalog: str, namespace: str) -> ImportReport | Answer:
     if request.dry_run:
         return services().importer.dry_run(*names, take_over=request.take_over)
     services().importer.run(*names, owner=owner_for(current().principal), take_over=request.take_over)
-    return created(_load(catalog, path, request.name))
+    return answer_201(_load(catalog, path, request.name))
 
 
 @routes.route(TABLE + "/export", methods=["POST"])
@@ -307,7 +307,7 @@ def _entry(catalog: str, path: Path, entity: Entity, version: int | None) -> Ent
     it has them."""
     candidate = entity_candidate(entity)
     attributes = {name: candidate.attributes[name] for name in _ATTRIBUTES if name in candidate.attributes}
-    entry: EntryResponse = msgspec.convert({"name": dotted(catalog, *path), **attributes}, EntryResponse)
+    entry: EntryResponse = msgspec.convert({"name": dotted_name(catalog, *path), **attributes}, EntryResponse)
     return msgspec.structs.replace(
         entry,
         properties=UNSET if candidate.properties is None else dict(candidate.properties),

@@ -14,7 +14,7 @@ from turnstile.api.conflicts import note_conflicts
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
-from turnstile.api.v1.commits import Commit, CommitBody, committed, conflict_details, refused, to_request
+from turnstile.api.v1.commits import Commit, CommitBody, commit_answer, commit_error, conflict_details, to_request
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.reservations import holder_of
 from turnstile.delta.transactions.group_reads import ReadVersion
@@ -76,7 +76,7 @@ def transact() -> Transaction:
     sent = body(TransactionBody)
     group = group_of(sent.id, sent.commits, sent.reads, sent.reservation)
     check_group(group)
-    guards = authorized(group)
+    guards = authorize_tables(group)
     guard().mark_authorized()
     decision = services().journal.commit(group) if sent.journal else services().groups.commit(group)
     return answer_of(group, decision, guards)
@@ -111,7 +111,7 @@ class GroupGuards(msgspec.Struct, frozen=True):
         )
 
 
-def authorized(group: GroupRequest) -> GroupGuards:
+def authorize_tables(group: GroupRequest) -> GroupGuards:
     """Returns the guards of a group's tables. Its predicates are parsed only after that, because
     that is work for principals that may read the tables. Raises PermissionDenied, NotFound;
     InvalidRequest for an invalid predicate.
@@ -158,10 +158,10 @@ def note_refused(group: GroupRequest, decision: GroupRefused) -> None:
 
 
 def ratified_members(group: GroupRequest, ratified: Sequence[Ratified], may_read: Sequence[bool]) -> list[Member]:
-    """Returns the part of an answer about commits that are ratified; raises as ``committed``."""
+    """Returns the part of an answer about ratified commits; raises as ``commit_answer``."""
     members = []
     for request, decision, readable in zip(group.commits, ratified, may_read, strict=True):
-        answer = committed(services(), request, decision, may_read=readable)
+        answer = commit_answer(services(), request, decision, may_read=readable)
         members.append(Member(request.table_id, answer.commit, answer.latest, answer.etag))
     return members
 
@@ -204,7 +204,7 @@ def _member(group: GroupRequest, member: RefusedMember, *, may_read: bool) -> di
             "field": f"reads[{member.index}].version",
             **conflict_details(services(), member.table_id, member.decision, may_read=may_read),
         }
-    error = refused(services(), group.commits[member.index], member.decision, may_read=may_read)
+    error = commit_error(services(), group.commits[member.index], member.decision, may_read=may_read)
     place = f"{'reads' if member.was_read else 'commits'}[{member.index}]"
     field = f"{place}.{error.field}" if error.field else place
     return {**where, "type": error.type, "message": error.message, "field": field, **error.details}

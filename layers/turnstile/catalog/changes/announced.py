@@ -27,7 +27,7 @@ from turnstile.catalog.changes.transactions import Applied, CatalogTransactions,
 from turnstile.catalog.query.reads import CatalogReads
 from turnstile.delta.core.journal_rows import COMMITTED, OPEN, JournalRow
 from turnstile.delta.transactions.groups import EntryRefused, GroupRatifier, GroupRequest
-from turnstile.delta.transactions.journal import CatalogPart, Journal, settled, superseded
+from turnstile.delta.transactions.journal import CatalogPart, Journal, settled_error, superseded_error
 from turnstile.store.core.errors import TurnstileError
 
 
@@ -76,4 +76,4 @@ class AnnouncedTransactions:
             return None
         if entry.state == COMMITTED and entry.obj == obj:
             return earlier(self._groups, sent, None)
-        raise superseded(entry) if entry.state == OPEN else settled(entry)
+        raise superseded_error(entry) if entry.state == OPEN else settled_error(entry)

@@ -32,7 +32,7 @@ from turnstile.catalog.clone.copies import (
 )
 from turnstile.catalog.core.entities import Entity, Namespace, Table
 from turnstile.catalog.core.location_rows import HeldLocation, Location, hold
-from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of
+from turnstile.catalog.core.paths import Path, check_path, dotted_name, key_of, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.reader import View
@@ -140,7 +140,7 @@ class Cloner:
         first = tree.find(to)
         if first is None or not tree.commit.message.startswith(_MESSAGE):  # another catalog has this name since then
             remedy = "the catalog was dropped and made again since: clone under a fresh key"
-            raise NotFound("catalog commit", f"{catalog}@seq:{seq} that made {dotted(*to)}", remedy=remedy)
+            raise NotFound("catalog commit", f"{catalog}@seq:{seq} that made {dotted_name(*to)}", remedy=remedy)
         view = View(tree, self._services.reader.store)
         entries = [(key_of(to), first), *tree.subtree(to)]
         entities = view.entities([entry.obj for _, entry in entries])
@@ -152,9 +152,9 @@ class Cloner:
             names[key] = full = names.get(key) or (*names[key_of(path_of(key)[:-1])], entity.name)
             if not isinstance(entity, Namespace):
                 version = entity.clone.version if isinstance(entity, Table) and entity.clone is not None else None
-                tables.append(ClonedTable(dotted(*full), entry.kind, getattr(entity, "table_id", ""), version))
+                tables.append(ClonedTable(dotted_name(*full), entry.kind, getattr(entity, "table_id", ""), version))
         of = tree.commit.message.removeprefix(_MESSAGE).partition(":")[0]
-        return CloneResult(dotted(*name), of, tree.head, seq, len(entries) - len(tables), tuple(tables))
+        return CloneResult(dotted_name(*name), of, tree.head, seq, len(entries) - len(tables), tuple(tables))
 
     def _of(self, catalog: str, source: Path, to: Path, of: AsOf) -> _Request:
         """A request that is authorized before the moment is looked for."""
@@ -212,7 +212,7 @@ class _Attempts:
             copy = self._copiers[part.kind].copy(request, self._request.past)
             put[part.to] = copy.entity
             writes += copy.writes
-            tables.append(ClonedTable(dotted(*part.to), part.kind, copy.table_id, copy.version))
+            tables.append(ClonedTable(dotted_name(*part.to), part.kind, copy.table_id, copy.version))
             for held in part.needs:
                 holding.setdefault(held, []).append(copy.table_id)
                 if copy.version is not None:
@@ -221,8 +221,8 @@ class _Attempts:
         for held, clones in holding.items():
             revision = owners[held].revision if held in by_version else None
             writes.append(hold(self._world.space, held, clones, revision))
-        to = dotted(*parts[0].to)
-        what = dotted(*self._request.source) or "everything"
+        to = dotted_name(*parts[0].to)
+        what = dotted_name(*self._request.source) or "everything"
         self.result = CloneResult(to, tree.head, "", 0, len(parts) - len(tables), tuple(tables))
         return Edit(f"{_MESSAGE}{tree.head}: {what} to {to}"[:200], put=put, writes=tuple(writes))
 

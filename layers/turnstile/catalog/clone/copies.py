@@ -12,7 +12,7 @@ from turnstile.catalog.changes.commit import MAX_ROWS
 from turnstile.catalog.clone.core import cannot_clone, check_apart, needs_of
 from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table, without_head
 from turnstile.catalog.core.location_rows import MAX_CLONES, HeldLocation, Location
-from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of
+from turnstile.catalog.core.paths import Path, check_path, dotted_name, key_of, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import View
@@ -110,11 +110,11 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
     entry = tree.find(source) if source else None
     if source and entry is None:
         what = "table" if tree.find(source[:-1]) is not None else "namespace"
-        raise NotFound(what, dotted(tree.catalog, *source), field="from", remedy="check the name, and the moment")
+        raise NotFound(what, dotted_name(tree.catalog, *source), field="from", remedy="check the name, and the moment")
     outermost = {key for either in (tree, view.tree) for key, _ in either.children((), NAMESPACE)}
     check_apart(tree.catalog, source, to, outermost)
     if len(to) == 1 and entry is not None and entry.kind != NAMESPACE:
-        problem = f"'{dotted(tree.catalog, *source)}' is a table, and a table is in a namespace"
+        problem = f"'{dotted_name(tree.catalog, *source)}' is a table, and a table is in a namespace"
         raise InvalidRequest(problem, field="to", remedy=f"name one before it: ns.{to[0]}")
     if len(to) > 1:
         view.tree.parent(to[:-1], "to")
@@ -136,11 +136,11 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
         if isinstance(entity, Table) and entity.external is not None:
             if entity.external.awaited:
                 raise without_head(entity, "")
-            problem = f"table '{dotted(tree.catalog, *path)}' is external: its versions are not known here"
+            problem = f"table '{dotted_name(tree.catalog, *path)}' is external: its versions are not known here"
             raise UnsupportedTable(
                 problem, field="from", remedy="clone the tables beside it, or let its engine copy it"
             )
-        parts.append(Part(dotted(tree.catalog, *path), child.kind, entity, name, needs_of(entity)))
+        parts.append(Part(dotted_name(tree.catalog, *path), child.kind, entity, name, needs_of(entity)))
     return parts
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from turnstile.catalog.core.entities import CloneOf, Entity, IcebergTable, Table
 from turnstile.catalog.core.location_rows import HeldLocation, let_go
-from turnstile.catalog.core.paths import Path, dotted, is_below, key_of
+from turnstile.catalog.core.paths import Path, dotted_name, is_below, key_of
 from turnstile.delta.core.head import PINNED, new_head_row
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.rows import Space
@@ -99,6 +99,6 @@ def check_apart(catalog: str, source: Path, to: Path, outermost: Iterable[str]) 
     """
     inside = key_of(to) == key_of(source) or is_below(key_of(to), key_of(source))
     if inside and (source or key_of(to[:1]) in outermost):
-        problem = f"'{dotted(catalog, *to)}' lies in what is cloned, '{dotted(catalog, *source)}'"
+        problem = f"'{dotted_name(catalog, *to)}' lies in what is cloned, '{dotted_name(catalog, *source)}'"
         remedy = "clone to a name outside of it" + ("" if source else ", one that the catalog never had at the top")
         raise InvalidRequest(problem, field="to", remedy=remedy)

@@ -23,10 +23,10 @@ import msgspec
 from turnstile.catalog.clone.copies import Copy, CopyRequest, PastVersions
 from turnstile.catalog.clone.core import Pin, cannot_clone, new_pinned
 from turnstile.catalog.core.entities import CloneOf, Entity, Table
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.describe import not_active
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
-from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, STUCK, TableHead, gone_for_good, positioned
+from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, STUCK, TableHead, gone_for_good, tail_by_version
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log.state import read_state
 from turnstile.delta.metadata import MetadataStore
@@ -88,7 +88,7 @@ class DeltaCopier:
         )
         space = self._world.space
         catalog = request.catalog
-        name = dotted(request.catalog, *request.to)
+        name = dotted_name(request.catalog, *request.to)
         head = new_pinned(space, pin, table_id=table_id, catalog=catalog, name=name, now=entity.created)
         return Copy(entity, table_id, (head,), pin.version)
 
@@ -134,7 +134,9 @@ class DeltaCopier:
         if recorded is not None:
             self._publish(head, recorded, name)
             return recorded, timestamp_of(storage, recorded, name)
-        latest = max((commit.version for commit in positioned(head) if commit.ict <= past.time_ms), default=head.floor)
+        latest = max(
+            (commit.version for commit in tail_by_version(head) if commit.ict <= past.time_ms), default=head.floor
+        )
         return version_at(storage, self._publish(head, latest, name), past.time_ms, name)
 
     def _publish(self, head: TableHead, version: int, name: str) -> TableHead:

@@ -107,7 +107,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[str], list[tuple[int, str, int, int, str, Any]]])
 
 
-def shared(one: str, other: str) -> int:
+def common_prefix_length(one: str, other: str) -> int:
     """Returns how many characters both start with."""
     low = 0
     high = min(len(one), len(other))
@@ -151,8 +151,8 @@ class _KnownRow:
         self.last = last
         self.entry = entry
         self.kind = kind
-        same = shared(last_key, key)
-        same_obj = shared(last.obj, entry.obj)
+        same = common_prefix_length(last_key, key)
+        same_obj = common_prefix_length(last.obj, entry.obj)
         table_id = _short(entry.table_id, _long_uuid)
         self.row = (same, key[same:], kind, same_obj, entry.obj[same_obj:], table_id)
 
@@ -248,7 +248,7 @@ def stop_of(directory: Directory, position: int) -> str | None:
 
 def separator(left: str, right: str) -> str:
     """Returns the shortest key ``k`` with ``left < k <= right``; requires ``left < right``."""
-    return right[: shared(left, right) + 1]
+    return right[: common_prefix_length(left, right) + 1]
 
 
 # The packed form of a directory is [1, rows]. A row: characters shared with the first key before,
@@ -261,7 +261,7 @@ def pack_directory(directory: Directory) -> bytes:
     rows = []
     last = ""
     for segment in directory:
-        same = shared(last, segment.first)
+        same = common_prefix_length(last, segment.first)
         rows.append((same, segment.first[same:], _short(segment.obj, _long_id, SEGMENT.prefix), segment.weight))
         last = segment.first
     return _ENCODER.encode((_FORMAT, rows)) if rows else b""

@@ -64,14 +64,14 @@ def is_below(key: str, root: str) -> bool:
     return not root or key.startswith(root + _NUL)
 
 
-def dotted(*levels: str) -> str:
+def dotted_name(*levels: str) -> str:
     """Returns a full name for people: ``main.sales.orders``."""
     return ".".join(levels)
 
 
 def stored_name(*levels: str) -> str:
-    """Returns a full name that can be taken apart at its dots: as ``dotted``, with levels that are
-    no identifiers in a form that names nothing else."""
+    """Returns a full name that can be taken apart at its dots: as ``dotted_name``, with levels that
+    are no identifiers in a form that names nothing else."""
     return ".".join(plain(level) for level in levels)
 
 
@@ -97,5 +97,5 @@ def managed_location(root: str, catalog: str, namespace: Path, table_id: str) ->
 
 def managed_folder(root: str, catalog: str, namespace: Path) -> str:
     """Returns the folder of the new managed tables of a namespace."""
-    folder = dotted(*(_OTHER.sub("_", level) for level in namespace))
+    folder = dotted_name(*(_OTHER.sub("_", level) for level in namespace))
     return f"{normalise(root)}/{catalog}/{folder}"

@@ -16,7 +16,7 @@ import msgspec
 
 from turnstile.catalog.core.entities import NAMESPACE, TABLE
 from turnstile.catalog.core.index import IndexEntry, Item, LayeredIndex, Segments, unpack, unpack_directory
-from turnstile.catalog.core.paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
+from turnstile.catalog.core.paths import Path, below, child_key, dotted_name, key_of, past_subtree, path_of
 from turnstile.rights.grants import NO_ACCESS, Access
 from turnstile.store.core.errors import NotFound
 
@@ -114,7 +114,7 @@ class Tree:
     def namespace(self, path: Path, field: str = "namespace", remedy: str = "check the name") -> IndexEntry:
         entry = self.find(path)
         if entry is None or entry.kind != NAMESPACE:
-            raise NotFound("namespace", dotted(self.catalog, *path), field=field, remedy=remedy)
+            raise NotFound("namespace", dotted_name(self.catalog, *path), field=field, remedy=remedy)
         return entry
 
     def parent(self, path: Path, field: str = "namespace") -> IndexEntry:
@@ -127,7 +127,7 @@ class Tree:
         entry = self.find((*namespace, name))
         if entry is None or entry.kind != TABLE:
             self.namespace(namespace)
-            raise NotFound("table", dotted(self.catalog, *namespace, name), field="table", remedy="check the name")
+            raise NotFound("table", dotted_name(self.catalog, *namespace, name), field="table", remedy="check the name")
         return entry
 
     def named(self, table_id: str) -> Path | None:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.core.entities import IcebergTable, IcebergView, Table, id_of, is_awaited
-from turnstile.catalog.core.paths import Path, dotted, fold, stored_name
+from turnstile.catalog.core.paths import Path, dotted_name, fold, stored_name
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.log import History
@@ -42,7 +42,7 @@ class PastTable(msgspec.Struct, frozen=True):
 
     @property
     def full(self) -> str:
-        return dotted(self.tree.catalog, *self.path)
+        return dotted_name(self.tree.catalog, *self.path)
 
 
 class _Step(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class DroppedTables:
         if begin is not None and (entity := self._at(begin, path)) is not None and id_of(entity) not in passed:
             found = self._find_dropped(self._end(now, path, begin, entity), path)
             if found is None:
-                problem = f"what '{dotted(now.catalog, *path)}' led to then was not dropped under this name"
+                problem = f"what '{dotted_name(now.catalog, *path)}' led to then was not dropped under this name"
                 remedy = "it is there, or was dropped, under another name: see the catalog's log"
                 raise StateConflict("CannotUndrop", problem, field="at", remedy=remedy)
             self._require_last(found)
@@ -159,7 +159,7 @@ class DroppedTables:
         head = TableHead.from_row(row) if row is not None else None
         if head is not None and head.state != DROPPED:
             return None
-        names = {fold(named(step.tree.catalog, *path)) for named in (dotted, stored_name)}
+        names = {fold(named(step.tree.catalog, *path)) for named in (dotted_name, stored_name)}
         if head is not None and fold(head.name or "") not in names:
             return None
         if head is None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from turnstile.catalog.core.entities import is_same
-from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.paths import Path, dotted_name, fold
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, as_of_text
 from turnstile.catalog.history.log import History, KeptTree, find_named_snapshot
@@ -122,7 +122,7 @@ class AsOfReader:
         be seen."""
         if not self.shows(moment, path):
             remedy = "list the entities of that moment; only admins see those that have lost their names since"
-            raise NotFound(what, dotted(moment.tree.catalog, *path), field=member, remedy=remedy)
+            raise NotFound(what, dotted_name(moment.tree.catalog, *path), field=member, remedy=remedy)
 
     def shows(self, moment: TreeAsOf, path: Path) -> bool:
         """Whether the request may see the entity of ``path``; if not, the answer is that there was

@@ -20,7 +20,7 @@ from turnstile.catalog.clone.core import needs_of
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.location_rows import Location, exchange
-from turnstile.catalog.core.paths import dotted, key_of, path_of
+from turnstile.catalog.core.paths import dotted_name, key_of, path_of
 from turnstile.catalog.core.rows import CatalogHead, swap_head
 from turnstile.catalog.core.tree import Tree, parents_after
 from turnstile.catalog.describe import not_active
@@ -220,7 +220,7 @@ class Resetter:
         path = path_of(key)
         levels = [index[key_of(path[:end])].obj for end in range(1, len(path))]
         entities = view.entities(levels)
-        return dotted(view.tree.catalog, *(getattr(entities[obj], "name", "") for obj in levels), name)
+        return dotted_name(view.tree.catalog, *(getattr(entities[obj], "name", "") for obj in levels), name)
 
 
 def _tables(index: _Entries) -> dict[str, str]:
@@ -239,7 +239,7 @@ def _was_stuck(row: Row | None, reasons: dict[str, str]) -> bool:
 
 
 def _cannot_come_or_go(tree: Tree, key: str) -> StateConflict:
-    problem = f"'{dotted(tree.catalog, *path_of(key))}' would come or go, and it is no managed Delta table"
+    problem = f"'{dotted_name(tree.catalog, *path_of(key))}' would come or go, and it is no managed Delta table"
     return _refusal(problem, "register or drop it first, so that it is there now as it was then")
 
 

@@ -12,7 +12,7 @@ from turnstile.catalog.history.log import KeptTree, find_named_snapshot, named_s
 from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.undecided import seen
+from turnstile.delta.undecided import as_readers_see
 from turnstile.store.core.errors import AlreadyExists, TooLarge
 from turnstile.store.core.names import check_comment, check_identifier
 from turnstile.store.ports import World
@@ -94,7 +94,9 @@ class NamedSnapshots:
         ids = (entry.table_id for _, entry in tree.subtree(()) if entry.kind == TABLE)
         keys = {self._world.space.table(id): id for id in ids if id not in versions}
         rows = self._world.refs.read_many(list(keys))
-        for key, head in seen(self._world, {key: TableHead.from_row(row) for key, row in rows.items()}).items():
+        for key, head in as_readers_see(
+            self._world, {key: TableHead.from_row(row) for key, row in rows.items()}
+        ).items():
             versions[keys[key]] = head.latest
 
 

@@ -34,7 +34,7 @@ from turnstile.catalog.core.location_rows import (
     owner_row,
     still_owned,
 )
-from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.core.paths import Path, check_path, dotted_name
 from turnstile.catalog.core.rows import new_external
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.describe import not_active
@@ -100,7 +100,7 @@ class Undropper:
         self._rights(now, path, past)
         if past is None:
             remedy = "see the catalog's log; a drop before its kept history cannot be undone"
-            raise NotFound("table", f"{dotted(catalog, *path)} (dropped)", field="table", remedy=remedy)
+            raise NotFound("table", f"{dotted_name(catalog, *path)} (dropped)", field="table", remedy=remedy)
         self._require_files(past)
         name = past.entity.name if target == path else target[-1]
         reasons: dict[str, str] = {}
@@ -109,10 +109,10 @@ class Undropper:
             self._rights(view.tree, path, past)
             view.tree.parent(target[:-1])
             self._require_free(view, target)
-            full = dotted(view.tree.catalog, *view.written(target[:-1]), name)
+            full = dotted_name(view.tree.catalog, *view.written(target[:-1]), name)
             entity = msgspec.structs.replace(past.entity, name=name)
             writes = self._writes(view.tree.catalog, past, full, reasons)
-            return Edit(f"undrop {dotted(*path)}", put={target: entity}, writes=tuple(writes))
+            return Edit(f"undrop {dotted_name(*path)}", put={target: entity}, writes=tuple(writes))
 
         def on_rejected(rejected: Mapping[int, Row | None]) -> None:
             if past.head is None or 0 not in rejected:

@@ -25,7 +25,17 @@ import msgspec
 
 from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, Entity, Table, id_of, kind_of
 from turnstile.catalog.core.index import IndexEntry
-from turnstile.catalog.core.paths import Path, below, child_key, dotted, fold, is_below, key_of, past_subtree, path_of
+from turnstile.catalog.core.paths import (
+    Path,
+    below,
+    child_key,
+    dotted_name,
+    fold,
+    is_below,
+    key_of,
+    past_subtree,
+    path_of,
+)
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.reader import AsOfReader, TreeAsOf
@@ -37,7 +47,7 @@ from turnstile.catalog.query.core.reach import Reach, reach_of
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.undecided import seen
+from turnstile.delta.undecided import as_readers_see
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import PageBudget
 from turnstile.store.ports import BATCH_GET_MAX, World
@@ -236,7 +246,7 @@ class _Walk:
         if not undecided:
             return {}
         if self._properties is None:
-            table = dotted(self._tree.catalog, *path_of(undecided[0][0]))
+            table = dotted_name(self._tree.catalog, *path_of(undecided[0][0]))
             problem = f"the query asks for properties of Delta table '{table}', which the catalog's past does not hold"
             remedy = 'as of a moment, ask Delta tables for their attributes only, or leave them out: format != "delta"'
             raise InvalidRequest(problem, field="query", remedy=remedy)
@@ -359,7 +369,7 @@ class TableProperties:
         if not keys:
             return {}
         rows = self._refs.read_many(keys)
-        heads = list(seen(self._world, {key: TableHead.from_row(row) for key, row in rows.items()}).values())
+        heads = list(as_readers_see(self._world, {key: TableHead.from_row(row) for key, row in rows.items()}).values())
         stored = self._metadata.get_many(catalog, {head.metadata for head in heads})
         return {
             head.table_id: {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}

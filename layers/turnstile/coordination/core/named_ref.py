@@ -177,7 +177,7 @@ def _write(entry: Entry) -> tuple[Action, ...]:
     return Set(("token",), entry.token), Set(("version",), version), Set(("changed_at",), entry.at), remember
 
 
-def replayed(ref: NamedRef, token: str, request_id: str) -> Entry | None:
+def replayed_value(ref: NamedRef, token: str, request_id: str) -> Entry | None:
     """The value that this request wrote in place of ``token`` when it was applied before; None when
     it was not, or the row has no record of it any more."""
     version = version_of(token) + 1

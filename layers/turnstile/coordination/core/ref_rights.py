@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from turnstile.rights.grants import Access, Grant, GrantChange, Principal, Privilege, changed
+from turnstile.rights.grants import Access, Grant, GrantChange, Principal, Privilege, apply_changes
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, TooLarge
 from turnstile.store.core.writes import Absent, AtLeast, Clause, Either, Equals
 
@@ -64,7 +64,7 @@ def access_of(rights: Rights) -> Access:
 def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | None) -> dict[str, int]:
     """``rights`` after ``changes``, and with another ``owner`` if one is given (empty: admins
     only). Raises TooLarge."""
-    access = changed(access_of(rights), changes, owner)
+    access = apply_changes(access_of(rights), changes, owner)
     after = owned_by(access.owner)
     for grant in access.grants:
         after[grant.principal] = after.get(grant.principal, 0) + sum(PRIVILEGES[name] for name in grant.privileges)
@@ -90,7 +90,7 @@ def check_privileges(names: Iterable[str], field: str) -> tuple[Privilege, ...]:
     return tuple(map(Privilege, names))
 
 
-def denied(principal: Principal, name: str) -> PermissionDenied:
+def denial(principal: Principal, name: str) -> PermissionDenied:
     """The error, the same whether or not there is such a reference."""
     return PermissionDenied(
         f"'{principal.name}' may not do this with reference '{name}'",

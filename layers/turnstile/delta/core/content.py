@@ -37,8 +37,8 @@ from turnstile.delta.core.definition import (
     check_definition,
     check_metadata,
     check_protocol,
-    mapped,
-    supported,
+    maps_columns,
+    supported_features,
 )
 from turnstile.delta.core.partition_values import is_value
 from turnstile.delta.core.schemas import PHYSICAL_NAME, Field, columns_of
@@ -90,14 +90,16 @@ def rules_of(protocol: Definition, metadata: Definition) -> TableRules:
     fields = {field["name"]: field for field in columns_of(metadata["schemaString"])} if names else {}
     columns = [fields.get(name, {"name": name, "type": None}) for name in names]
     partitions = {_name_in_actions(column, configuration): column["type"] for column in columns}
-    features = frozenset(supported(protocol, "writerFeatures"))
+    features = frozenset(supported_features(protocol, "writerFeatures"))
     suspended = configuration.get(_SUSPENDED, "").lower() == "true"
     return TableRules(partitions, features, "rowTracking" in features and not suspended)
 
 
 def _name_in_actions(field: Field, configuration: dict[str, str]) -> str:
     return str(
-        (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]) if mapped(configuration) else field["name"]
+        (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"])
+        if maps_columns(configuration)
+        else field["name"]
     )
 
 

@@ -26,7 +26,7 @@ from turnstile.delta.core.head import (
     Positioned,
     TableHead,
     cost,
-    positioned,
+    tail_by_version,
 )
 from turnstile.delta.core.reservations import LEASE_MOST_MS
 from turnstile.store.core.errors import ErrorType
@@ -150,7 +150,7 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
     The order of the questions is part of the contract: identity, memory, state, an undecided group,
     version, a reservation, metadata, timestamp, rows, room.
     """
-    tail = positioned(head)
+    tail = tail_by_version(head)
     place = find_identity(tail, proposal.entry.txn)
     if place is not None:
         return Ratified(place, place.version, latest=head.latest, metadata=head.metadata, replayed=True)
@@ -159,7 +159,7 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
     if head.state != ACTIVE:
         return _not_active(head)
     if head.undecided:
-        return undecided(head)
+        return undecided_refusal(head)
     if proposal.oldest_needed < head.tail_from:
         return _conflict(head, tail, proposal.base + 1, "application")
     return _ticket(head, proposal, tail) if proposal.version is None else _decide_named(head, proposal, tail)
@@ -244,7 +244,7 @@ def _reserved_refusal(head: TableHead, now: int) -> Refused:
     return Refused(ErrorType.CONCURRENT_CHANGE, why, remedy, details=details)
 
 
-def undecided(head: TableHead) -> Refused:
+def undecided_refusal(head: TableHead) -> Refused:
     """The refusal while a group waits for its decision on the table: it passes, within seconds."""
     why = "a transaction over many tables is being decided on this table"
     remedy = "send the same request again"
@@ -256,9 +256,9 @@ def changed_since(head: TableHead, version: int, slack: int = 0) -> Conflict | R
     """The decision of a HEAD that is not at ``version``, nor at most ``slack`` versions further, on
     a group which read that version, and does not write the table (I8)."""
     if version <= head.latest <= version + slack and head.undecided:
-        return undecided(head)
+        return undecided_refusal(head)
     if version <= head.latest:
-        return _conflict(head, positioned(head), version + 1, "read")
+        return _conflict(head, tail_by_version(head), version + 1, "read")
     why = f"version {version} was read, and the latest is {head.latest}"
     return Refused(ErrorType.VERSION_GAP, why, "load the table again", "version", {"latest": head.latest})
 

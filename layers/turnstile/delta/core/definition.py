@@ -102,12 +102,12 @@ def check_protocol(protocol: Definition) -> None:
             remedy = "catalog-managed tables use table features (reader 3, writer 7)"
             raise InvalidCommit(problem, field=f"protocol.{member}", remedy=remedy)
     for member, feature in _NEEDED:
-        if feature not in supported(protocol, member):
+        if feature not in supported_features(protocol, member):
             problem = f"protocol.{member} must contain {feature!r}"
             remedy = f"keep {feature}; to leave, use export"
             raise InvalidCommit(problem, field=f"protocol.{member}", remedy=remedy)
-    readers = supported(protocol, "readerFeatures")
-    writers = supported(protocol, "writerFeatures")
+    readers = supported_features(protocol, "readerFeatures")
+    writers = supported_features(protocol, "writerFeatures")
     for feature in sorted(readers - writers):
         problem = f"protocol.readerFeatures has {feature!r}, and protocol.writerFeatures has not"
         raise InvalidCommit(problem, field="protocol.writerFeatures", remedy="list reader features in both")
@@ -121,7 +121,7 @@ def check_protocol(protocol: Definition) -> None:
             raise InvalidCommit(problem, field="protocol.writerFeatures", remedy=remedy)
 
 
-def supported(protocol: Definition, member: str) -> set[str]:
+def supported_features(protocol: Definition, member: str) -> set[str]:
     """The features that ``protocol`` lists under ``member``."""
     return {*(protocol.get(member) or ())}
 
@@ -175,7 +175,7 @@ def check_definition(protocol: Definition, metadata: Definition) -> None:
     """Checks that ``metadata`` uses nothing that ``protocol`` does not support, and that columns
     are mapped where mapping is on. Both have been checked each by itself. Raises InvalidCommit."""
     configuration = metadata["configuration"]
-    writers = supported(protocol, "writerFeatures")
+    writers = supported_features(protocol, "writerFeatures")
     fields = columns_of(metadata["schemaString"])
     for what, features in used_features(configuration, fields):
         if not features & writers:
@@ -183,7 +183,7 @@ def check_definition(protocol: Definition, metadata: Definition) -> None:
             problem = f"{what} needs the table feature {needed}"
             remedy = "add it to the protocol in the same commit"
             raise InvalidCommit(problem, field="protocol.writerFeatures", remedy=remedy)
-    if mapped(configuration):
+    if maps_columns(configuration):
         try:
             check_mapping(fields, int(configuration[MAX_COLUMN_ID]) if MAX_COLUMN_ID in configuration else None)
         except Unreadable as error:
@@ -211,13 +211,13 @@ def max_column_id(fields: list[Field]) -> int | None:
     return max((id for id in ids if type(id) is int), default=None)
 
 
-def mapped(configuration: dict[str, str]) -> bool:
+def maps_columns(configuration: dict[str, str]) -> bool:
     """Whether columns have physical names."""
     return configuration.get(MAPPING_MODE, "none").lower() != "none"
 
 
 def _used_properties(configuration: dict[str, str]) -> Iterator[tuple[str, frozenset[str]]]:
-    if mapped(configuration):
+    if maps_columns(configuration):
         yield f"the property {MAPPING_MODE}", frozenset({"columnMapping"})
     for key, features in _FLAG_FEATURES.items():
         if configuration.get(key, "").lower() == "true":

@@ -356,7 +356,7 @@ def mark_after(mark: int | None, entry: Entry) -> int | None:
     return mark + entry.rows if entry.ticket and mark is not None else mark
 
 
-def positioned(head: TableHead) -> tuple[Positioned, ...]:
+def tail_by_version(head: TableHead) -> tuple[Positioned, ...]:
     """The tail of ``head`` in ascending version order (I1, I7 hold by construction)."""
     placed = []
     ict = head.tail_ict
@@ -372,7 +372,7 @@ def positioned(head: TableHead) -> tuple[Positioned, ...]:
 
 
 def newest(head: TableHead) -> Positioned | None:
-    """The last of ``positioned(head)``, without the others; None if the tail is empty."""
+    """The last of ``tail_by_version(head)``, without the others; None if the tail is empty."""
     if not head.tail:
         return None
     entry = head.tail[-1]

@@ -111,7 +111,7 @@ _FEATURE: Final = 60
 """Bytes of a table feature as a property, its name apart."""
 
 
-def shown(table: DeltaMetadata) -> int:
+def most_response_bytes(table: DeltaMetadata) -> int:
     """An upper bound of the escaped bytes that any response takes for ``table``."""
     metadata = table.metadata
     protocol = table.protocol
@@ -126,7 +126,7 @@ def shown(table: DeltaMetadata) -> int:
 def check_shown(table: DeltaMetadata, *, room: int = 0) -> None:
     """Raises TooLarge unless ``table`` fits a response, with ``room`` bytes left for later
     additions."""
-    size = shown(table)
+    size = most_response_bytes(table)
     if size > MAX_SHOWN - room:
         raise TooLarge(
             f"the table's columns, properties and comment would take {size} bytes of an answer",

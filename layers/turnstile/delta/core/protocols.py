@@ -53,7 +53,7 @@ def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
     return [feature for feature in ("columnMapping",) if reader == 2 and feature in for_writers], for_writers
 
 
-def upgraded(protocol: Protocol, more: Iterable[str] = ()) -> Protocol:
+def catalog_managed_protocol(protocol: Protocol, more: Iterable[str] = ()) -> Protocol:
     """The protocol with the catalog-managed contract, everything that it supported before, and the
     features ``more``."""
     for_readers, for_writers = as_features(protocol)
@@ -68,7 +68,7 @@ def upgraded(protocol: Protocol, more: Iterable[str] = ()) -> Protocol:
     }
 
 
-def released(protocol: Protocol) -> Protocol:
+def protocol_without_catalog(protocol: Protocol) -> Protocol:
     """The protocol without ``catalogManaged``. In-commit timestamps stay: earlier commits have
     them, and they do no harm."""
     return {
@@ -78,7 +78,7 @@ def released(protocol: Protocol) -> Protocol:
     }
 
 
-def added(before: Protocol, after: Protocol) -> list[str]:
+def added_features(before: Protocol, after: Protocol) -> list[str]:
     """Writer features that ``after`` lists and ``before`` does not support."""
     supported = as_features(before)[1]
     return [feature for feature in features(after, "writerFeatures") if feature not in supported]

@@ -23,7 +23,7 @@ from turnstile.delta.core.head import (
     TableHead,
     cost,
     mark_after,
-    positioned,
+    tail_by_version,
 )
 from turnstile.delta.core.reservations import LEASE_MOST_MS
 from turnstile.store.core.names import MAX_ROW_ID
@@ -263,7 +263,7 @@ def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None
     if not head.floor <= published <= head.latest:
         raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")
     gone = evicted(head, published, keep)
-    places = positioned(head)
+    places = tail_by_version(head)
     clauses = [
         Clause("same floor", "I5", "the floor has not moved since it was read", Equals(("floor",), head.floor)),
         Clause("same tail", "I4", "list positions mean the same versions", Equals(("tail_from",), head.tail_from)),

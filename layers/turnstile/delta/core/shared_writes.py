@@ -29,7 +29,7 @@ from turnstile.delta.core.ratify_writes import (
     ticket_change,
     unreserved,
 )
-from turnstile.store.core.evaluate import accepts, applied
+from turnstile.store.core.evaluate import accepts, apply_actions
 from turnstile.store.core.writes import Absent, Action, Append, Change, Clause, Drop, Equals, Include, Row, Set, SetSum
 
 GROUP_COMMITS: Final = 48
@@ -70,7 +70,7 @@ def share(row: Row, proposals: Sequence[Proposal], now: int) -> SharedWrite | No
         if accepts(after, change):
             members.append(index)
             chosen.append(proposal)
-            after = applied(after, change.actions)
+            after = apply_actions(after, change.actions)
     if not members:
         return None
     if len(members) == 1:

@@ -73,7 +73,7 @@ class Listing(msgspec.Struct, frozen=True):
     checkpoints: Mapping[int, Mapping[str, int]]
 
 
-def gone(upto: int) -> Fault:
+def missing_log(upto: int) -> Fault:
     """The fault of a log without any commit."""
     text = "the table's folder is gone: _delta_log has no commit"
     return Fault(upto, "gone", LOG, text, BRING_FOLDER_BACK)
@@ -87,7 +87,7 @@ def missing(version: int) -> Fault:
     )
 
 
-def damaged(version: int, why: str) -> Fault:
+def damage_at(version: int, why: str) -> Fault:
     """The fault of an invalid commit."""
     path = published_path(version)
     return Fault(version, "damaged", path, f"{path} {why}", BRING_BACK)
@@ -116,7 +116,7 @@ def listing_faults(
     """
     commits = listing.commits
     if not commits:
-        return [gone(upto)]
+        return [missing_log(upto)]
     oldest = min(commits)
     faults = list[Fault]()
     for version in range(min(oldest, upto), upto + 1):
@@ -139,9 +139,9 @@ def listing_faults(
 def size_fault(version: int, size: int, ratified: int | None) -> Fault | None:
     """The fault of a commit that its size shows; None for none."""
     if size == 0:
-        return damaged(version, "is empty")
+        return damage_at(version, "is empty")
     if ratified is not None and size != ratified:
-        return damaged(version, f"has {size} bytes, and was ratified with {ratified}")
+        return damage_at(version, f"has {size} bytes, and was ratified with {ratified}")
     return None
 
 

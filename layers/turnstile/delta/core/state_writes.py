@@ -37,7 +37,7 @@ from turnstile.delta.core.head import (
     State,
     TableHead,
     cost,
-    positioned,
+    tail_by_version,
 )
 from turnstile.delta.core.ratify_writes import hwm_after, named_change, settled
 from turnstile.store.core.writes import (
@@ -183,7 +183,7 @@ def take_back(head: TableHead, metadata: str, now: int) -> Change:
     reason = f"an operator chose _delta_log over the commits that were ratified from version {head.floor + 1} on"
     actions = (
         Set(("latest",), head.floor),
-        Set(("last_ict",), positioned(head)[count - 1].ict if count else head.tail_ict),
+        Set(("last_ict",), tail_by_version(head)[count - 1].ict if count else head.tail_ict),
         Set(("tail",), [entry.pack() for entry in kept]),
         Exclude(("ids",), frozenset(entry.txn for entry in gone)),
         SetSum(("bytes",), ("bytes",), -sum(cost(entry) for entry in gone)),

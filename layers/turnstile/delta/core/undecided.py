@@ -28,7 +28,7 @@ import msgspec
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import Entry, TableHead
 from turnstile.delta.core.ratify_writes import named_change, ticket_change, unchanged
-from turnstile.store.core.evaluate import applied
+from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.terms import latest_ms
 from turnstile.store.core.writes import Change, Clause, Drop, Equals, Erase, Insert, Set, new_row
@@ -161,7 +161,7 @@ def as_folded(head: TableHead) -> TableHead:
     """Returns ``head`` as it is once its undecided entry, of a group that is committed, is folded.
     For readers."""
     change = fold(head.key, head.undecided, head.changed_at)
-    return TableHead.from_row(applied(head.to_row(), change.actions))
+    return TableHead.from_row(apply_actions(head.to_row(), change.actions))
 
 
 def without_entry(head: TableHead) -> TableHead:
@@ -238,7 +238,7 @@ def begin_anew(row: GroupRow, token: str, now: int) -> Change:
     )
 
 
-def decided(key: str, token: str, state: GroupState, now: int) -> Change:
+def decision_writes(key: str, token: str, state: GroupState, now: int) -> Change:
     """Open to committed, when every table is prepared by the beginning of ``token``; or open to
     aborted."""
     is_open = Clause("open group", "I8", "the group is not decided yet", Equals(("state",), OPEN))

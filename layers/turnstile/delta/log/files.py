@@ -38,7 +38,7 @@ class LogFiles(msgspec.Struct):
 
 class Commit(msgspec.Struct):
     """The actions of one commit that concern the table as a whole, unchecked: only actions in force
-    are checked (``checked``). ``where`` names the commit in messages."""
+    are checked (``typed_action``). ``where`` names the commit in messages."""
 
     where: str
     info: dict[str, Any] = {}
@@ -47,7 +47,7 @@ class Commit(msgspec.Struct):
     domains: list[dict[str, Any]] = []
 
 
-def listed(storage: LogStorage, *, first: int = 0) -> LogFiles:
+def list_log(storage: LogStorage, *, first: int = 0) -> LogFiles:
     """All files of the log, or only files of versions from ``first`` on; one listing."""
     files = LogFiles({}, {}, {})
     after = f"{LOG}{first - 1:020d}~" if first else ""

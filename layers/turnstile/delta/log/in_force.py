@@ -55,20 +55,20 @@ class InForce:
 
     def check(self) -> None:
         """Checks the actions in force, and brings them into one form. Raises UnsupportedTable as
-        ``checked``."""
+        ``typed_action``."""
         for key, (name, where) in self._wheres.items():
-            self.actions[key] = checked(name, self.actions[key], where)
+            self.actions[key] = typed_action(name, self.actions[key], where)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Yields where something is in force that ``check`` refuses, and why."""
         for key, (name, where) in self._wheres.items():
             try:
-                checked(name, self.actions[key], where)
+                typed_action(name, self.actions[key], where)
             except UnsupportedTable as error:
                 yield where, error.message
 
 
-def checked(name: str, body: Any, where: str) -> dict[str, Any]:
+def typed_action(name: str, body: Any, where: str) -> dict[str, Any]:
     """``body`` with the members of its action in their types, and accepted variants in one form: a
     property that is null was not set, a domain exists unless it says that it is removed. Raises
     UnsupportedTable for other members.

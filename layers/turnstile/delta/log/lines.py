@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.delta.core.soundness import BRING_BACK, Fault, begins_with_info, damaged
+from turnstile.delta.core.soundness import BRING_BACK, Fault, begins_with_info, damage_at
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import published_path
 
@@ -62,11 +62,11 @@ def commit_lines(pieces: Iterable[bytes], version: int, *, info: bool = False) -
         if not line.strip():
             continue
         if count == 0 and info and not begins_with_info(line):
-            raise DamagedLog(damaged(version, NO_INFO))
+            raise DamagedLog(damage_at(version, NO_INFO))
         count += 1
         yield line
     if count == 0:
-        raise DamagedLog(damaged(version, "is empty"))
+        raise DamagedLog(damage_at(version, "is empty"))
 
 
 def actions(pieces: Iterable[bytes], where: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -25,8 +25,8 @@ from turnstile.delta.core.protocols import as_features
 from turnstile.delta.core.schemas import Unreadable, columns_of
 from turnstile.delta.core.segments import complete_checkpoints
 from turnstile.delta.core.soundness import first_gap, late, missing
-from turnstile.delta.log.files import Commit, LogFiles, listed, read_commit, sizes_of
-from turnstile.delta.log.in_force import InForce, Start, apply_domains, checked
+from turnstile.delta.log.files import Commit, LogFiles, list_log, read_commit, sizes_of
+from turnstile.delta.log.in_force import InForce, Start, apply_domains, typed_action
 from turnstile.delta.log.lines import LINE_BYTES, DamagedLog, broken
 from turnstile.delta.log.parquet import UNDECODABLE, has_parquet, table_actions
 from turnstile.store.core.errors import UnsupportedTable
@@ -63,7 +63,7 @@ def read_state(storage: LogStorage, location: str, upto: int | None = None) -> L
     UnsupportedTable for no Delta table, a gap in its log, or only Parquet checkpoints that cannot
     be read here.
     """
-    files = listed(storage) if upto is None else listed(storage).upto(upto)
+    files = list_log(storage) if upto is None else list_log(storage).upto(upto)
     if not files.commits:
         problem = f"there is no Delta table at {location}"
         raise UnsupportedTable(problem, field="location", remedy="give the folder that holds _delta_log")
@@ -115,14 +115,14 @@ def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None
     source = f"checksum of version {version}"
     domains = checksum.get("domainMetadata")
     try:
-        protocol = checked("protocol", checksum.get("protocol"), source)
-        metadata = checked("metaData", checksum.get("metadata"), source)
+        protocol = typed_action("protocol", checksum.get("protocol"), source)
+        metadata = typed_action("metaData", checksum.get("metadata"), source)
         columns_of(str(metadata.get("schemaString")))
         if not isinstance(domains, list):
             if "domainMetadata" in as_features(protocol)[1]:
                 return None
             domains = []
-        domains = [checked("domainMetadata", domain, source) for domain in domains]
+        domains = [typed_action("domainMetadata", domain, source) for domain in domains]
     except (UnsupportedTable, Unreadable):
         return None
     return Start(version, protocol, metadata, apply_domains({}, domains), source)
@@ -188,7 +188,7 @@ def _state(storage: LogStorage, version: int, paths: list[str]) -> Start | None:
         rows = table_actions(storage, path)
         if rows is None:
             return None
-        actions += [(name, checked(name, body, f"the checkpoint of version {version}")) for name, body in rows]
+        actions += [(name, typed_action(name, body, f"the checkpoint of version {version}")) for name, body in rows]
     protocol = next((body for name, body in actions if name == "protocol"), None)
     metadata = next((body for name, body in actions if name == "metaData"), None)
     if protocol is None or metadata is None:

@@ -21,7 +21,7 @@ from turnstile.delta.core.soundness import (
     count_fault,
 )
 from turnstile.delta.log.files import LogFiles, sizes_of
-from turnstile.delta.log.in_force import InForce, checked
+from turnstile.delta.log.in_force import InForce, typed_action
 from turnstile.delta.log.lines import LINE_BYTES, lines
 from turnstile.delta.log.parquet import UNDECODABLE, Ranges, has_parquet, table_actions
 from turnstile.store.core.errors import UnsupportedTable
@@ -75,7 +75,7 @@ def line_fault(line: bytes, force: InForce | None = None, where: str = "the line
         for name, body in msgspec.json.decode(line, type=dict[str, Any]).items():
             if name in _CHECKED:
                 if force is None:
-                    checked(name, body, where)
+                    typed_action(name, body, where)
                 else:
                     force.apply(name, body, where)
     except UnsupportedTable as error:
@@ -149,7 +149,7 @@ def _judge(
             rows += table_actions(storage, path, (*_CHECKED, "sidecar", "checkpointMetadata")) or ()
             for action, body in rows:
                 if action in _CHECKED:
-                    checked(action, body, f"the checkpoint of version {version}")
+                    typed_action(action, body, f"the checkpoint of version {version}")
         except UnsupportedTable as error:
             return Judgement((checkpoint_fault(version, path, f"cannot be read: {error.message}"),))
         except UNDECODABLE as error:

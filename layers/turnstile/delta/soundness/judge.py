@@ -24,18 +24,18 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.delta.commits import pieces_of
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.delta.core.segments import complete_checkpoints, starts
 from turnstile.delta.core.soundness import (
     Fault,
     begins_with_info,
-    damaged,
+    damage_at,
     demanded_from,
-    gone,
     listing_faults,
     missing,
+    missing_log,
 )
-from turnstile.delta.log.files import LogFiles, listed, sizes_of
+from turnstile.delta.log.files import LogFiles, list_log, sizes_of
 from turnstile.delta.log.in_force import InForce
 from turnstile.delta.log.lines import NO_INFO, DamagedLog, commit_lines, where_of
 from turnstile.delta.log.parquet import UNDECODABLE, table_actions
@@ -57,7 +57,7 @@ def folder_fault(storage: LogStorage, upto: int = 0) -> Fault | None:
     there = any(
         stat.path.endswith(".json") and stat.path[len(LOG) : len(LOG) + 20].isdigit() for stat in storage.list(LOG)
     )
-    return None if there else gone(upto)
+    return None if there else missing_log(upto)
 
 
 def ratified_sizes(head: TableHead) -> dict[int, int]:
@@ -65,7 +65,7 @@ def ratified_sizes(head: TableHead) -> dict[int, int]:
     it does not know them."""
     return {
         place.version: place.entry.size
-        for place in positioned(head)
+        for place in tail_by_version(head)
         if place.version <= head.floor and not place.entry.ticket and place.entry.size
     }
 
@@ -93,7 +93,7 @@ def judge(
     listing. ``ratified`` as ``ratified_sizes``; ``expired_upto`` is that function, called only for
     a log that does not begin at version 0. Raises StorageFault.
     """
-    files = listed(storage).upto(floor)
+    files = list_log(storage).upto(floor)
     pointed = pointed_in(storage)
     expired = None
     if expired_upto is not None and min(files.commits, default=0) > 0:
@@ -123,7 +123,7 @@ def judge(
     demanded = demanded_from(described.get("protocol", {}), configuration if isinstance(configuration, dict) else {})
     known = {fault.path for fault in found.faults}
     versions = {where_of(facts.version): facts.version for facts in seen}
-    faults = [damaged(versions[where], f"is not readable: {problem}") for where, problem in force.problems()]
+    faults = [damage_at(versions[where], f"is not readable: {problem}") for where, problem in force.problems()]
     faults += [
         fault for facts in seen if (fault := fault_of(facts, info=demanded is not None and facts.version >= demanded))
     ]
@@ -181,7 +181,7 @@ def judge_commit(storage: LogStorage, version: int, *, info: bool) -> Fault | No
 def fault_of(facts: CommitFacts, *, info: bool) -> Fault | None:
     """The fault that a commit's facts show; None for none."""
     if facts.fault is None and info and not facts.has_info:
-        return damaged(facts.version, NO_INFO)
+        return damage_at(facts.version, NO_INFO)
     return facts.fault
 
 
@@ -198,7 +198,7 @@ def read_facts(storage: LogStorage, version: int, force: InForce | None = None) 
         for line in commit_lines(pieces_of(storage, path, *file), version):
             has_info = begins_with_info(line) if has_info is None else has_info
             if problem := line_fault(line, force, where_of(version)):
-                return CommitFacts(version, damaged(version, f"is not readable: {problem}"))
+                return CommitFacts(version, damage_at(version, f"is not readable: {problem}"))
             if b'"metaData"' in line or b'"protocol"' in line:
                 members = msgspec.json.decode(line, type=dict[str, Any])
                 described |= {
@@ -207,5 +207,5 @@ def read_facts(storage: LogStorage, version: int, force: InForce | None = None) 
     except DamagedLog as error:
         return CommitFacts(version, error.fault)
     except UnsupportedTable as error:
-        return CommitFacts(version, damaged(version, f"is not readable: {error.message}"))
+        return CommitFacts(version, damage_at(version, f"is not readable: {error.message}"))
     return CommitFacts(version, None, bool(has_info), described)

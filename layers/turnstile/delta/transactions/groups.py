@@ -37,7 +37,7 @@ from turnstile.delta.ratify import Ratifier
 from turnstile.delta.shared_commits import Prepared
 from turnstile.delta.transactions.group_reads import GroupReads, Judge, ReadVersion, check_reads
 from turnstile.delta.transactions.large_groups import LargeGroups
-from turnstile.delta.undecided import seen, settle
+from turnstile.delta.undecided import as_readers_see, settle
 from turnstile.store.core.errors import ErrorType, InvalidRequest, OutcomeUnknown, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import check_uuid
@@ -313,7 +313,7 @@ class OpenGroup:
         """The HEADs of these tables: one request, none for none. Raises NotFound."""
         keys = {id: self._world.space.table(id) for id in table_ids}
         rows = self._world.refs.read_many(list(keys.values())) if keys else {}
-        heads = seen(self._world, {id: head_of(rows.get(key), id) for id, key in keys.items()})
+        heads = as_readers_see(self._world, {id: head_of(rows.get(key), id) for id, key in keys.items()})
         return {id: self._ratifier.learn(head) for id, head in heads.items()}
 
     def _ratified_at(self, member: Prepared, head: TableHead | None) -> Ratified:

@@ -130,15 +130,15 @@ class Journal:
                 continue
             stored = JournalRow.from_row(answer.row)
             if stored.catalog and stored.owner != row.owner:  # it is its owner's alone (I12)
-                raise superseded(stored)
+                raise superseded_error(stored)
             if stored.state != OPEN:
-                raise settled(stored)
+                raise settled_error(stored)
             if stored.obj == row.obj:
                 return stored
             same_tables = (stored.written.keys(), stored.read.keys()) == (row.written.keys(), row.read.keys())
             same_rights = same_tables and stored.catalog == row.catalog
             if stored.attempt >= row.attempt or not same_rights:  # rights were judged by these (I12)
-                raise superseded(stored)
+                raise superseded_error(stored)
             answer = refs.write(rows.announce_again(row))
         raise _moving(row.id)
 
@@ -177,7 +177,7 @@ class Journal:
             )
         for _ in range(_ROUNDS):
             if entry.state == ABORTED:
-                raise settled(entry)
+                raise settled_error(entry)
             group = self.group(entry)
             try:
                 return group, self._commit(group, entry.obj)
@@ -196,7 +196,7 @@ class Journal:
             if entry.state == ABORTED:
                 return entry
             if entry.state == COMMITTED:
-                raise settled(entry)
+                raise settled_error(entry)
             freed = self._files_to_free(entry, may_free)
             now = self._world.clock.now_ms()
             answer = self._world.refs.write(rows.abort_entry(entry.key, entry.obj, freed, now))
@@ -227,7 +227,7 @@ class Journal:
         """The commits of an entry, and its changes of a catalog. Raises as ``group``."""
         obj = self._world.objs.get(self._world.space.objs(SPACE), entry.obj)
         if obj is None and entry.state == COMMITTED:
-            raise settled(entry)
+            raise settled_error(entry)
         if obj is None:
             problem = f"the commits of transaction {entry.id} are not kept any more: its end is over"
             remedy = "abort it, and run its statements again, as a new transaction"
@@ -257,9 +257,9 @@ class Journal:
             raise NotFound("transaction", id, field="id", remedy="announce it first, or send it without its journal")
         entry = JournalRow.from_row(row)
         if entry.state == ABORTED:
-            raise settled(entry)
+            raise settled_error(entry)
         if entry.obj != obj:
-            raise superseded(entry)
+            raise superseded_error(entry)
         if entry.state == OPEN:
             raise TurnstileError(f"the entry of transaction {id} refused for no reason")
         return entry
@@ -313,7 +313,7 @@ def require_named(group: GroupRequest) -> None:
             )
 
 
-def settled(entry: JournalRow) -> StateConflict:
+def settled_error(entry: JournalRow) -> StateConflict:
     """The error about a transaction that is committed or aborted."""
     if entry.state == COMMITTED:
         remedy = "undo it with another transaction, or RESTORE the tables"
@@ -324,7 +324,7 @@ def settled(entry: JournalRow) -> StateConflict:
     return StateConflict(ErrorType.TRANSACTION_ABORTED, problem, field="id", remedy=remedy)
 
 
-def superseded(entry: JournalRow) -> StateConflict:
+def superseded_error(entry: JournalRow) -> StateConflict:
     """The error about content that differs from the announced content."""
     problem = f"other commits are announced as transaction {entry.id}, attempt {entry.attempt}"
     remedy = "announce these as a later attempt, before they are sent"

@@ -37,7 +37,7 @@ from turnstile.delta.core.undecided import (
     GroupState,
     begin,
     begin_anew,
-    decided,
+    decision_writes,
     fold,
     group_ref,
     hold,
@@ -54,7 +54,7 @@ from turnstile.store.core.errors import OutcomeUnknown, Throttled, TurnstileErro
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.writes import Change, Write
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World, batched
+from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World, in_batches
 from turnstile.store.retry import Pause
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class LargeGroups:
 
     def _prepare(self, run: _Run) -> bool:
         """Step 2; whether every table is prepared."""
-        for positions in batched(run.order(), self._part):
+        for positions in in_batches(run.order(), self._part):
             if not self._prepare_some(run, set(positions)):
                 return False
             self._faults("group.part")
@@ -179,7 +179,7 @@ class LargeGroups:
         key = self._world.space.group(beginning.ref)
         now = self._world.clock.now_ms()
         try:
-            answer = self._world.refs.write(decided(key, beginning.token, target, now))
+            answer = self._world.refs.write(decision_writes(key, beginning.token, target, now))
         except TurnstileError as error:
             raise OutcomeUnknown(f"the decision on the group could not be written: {error.message}") from error
         row = GroupRow.from_row(answer.row) if answer.row is not None else None
@@ -189,7 +189,7 @@ class LargeGroups:
     def _finish(self, run: _Run, write: Callable[[str, bytes], Change]) -> None:
         """Step 4, as far as it goes: other processes do the rest."""
         try:
-            for positions in batched(run.order(), self._part):
+            for positions in in_batches(run.order(), self._part):
                 left = [at for at in positions if at in run.entries]
                 while left:
                     writes = [write(run.key(at), run.entries[at]) for at in left]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.catalog.core.rows import CatalogHead
-from turnstile.delta.core.head import ACTIVE, DROPPED, LEAVING, PINNED, RECOVERING, STUCK, TableHead, positioned
+from turnstile.delta.core.head import ACTIVE, DROPPED, LEAVING, PINNED, RECOVERING, STUCK, TableHead, tail_by_version
 from turnstile.events.core.rows import EventMark
 
 TABLE_CREATED: Final = "turnstile.table.created"
@@ -89,7 +89,7 @@ def details_of(head: TableHead) -> dict[int, Detail]:
     """Details of the versions in the tail."""
     return {
         place.version: Detail(place.ict, place.entry.size, place.entry.operation, place.entry.group)
-        for place in positioned(head)
+        for place in tail_by_version(head)
     }
 
 

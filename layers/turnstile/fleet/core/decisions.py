@@ -91,7 +91,7 @@ class Sight(msgspec.Struct, frozen=True):
         return self.quiet_ms >= SILENT_BEATS * member.beat_ms
 
 
-def looked(
+def updated_sights(
     sights: Mapping[str, Sight], members: Iterable[MemberRow], now_ms: int, present: Collection[str]
 ) -> dict[str, Sight]:
     """Returns the sights after a look at the rows of ``members``. Sights of other members stay as
@@ -113,7 +113,7 @@ def looked(
     return after
 
 
-def watched(me: str, members: Collection[str], silent: Collection[str]) -> list[str]:
+def members_to_watch(me: str, members: Collection[str], silent: Collection[str]) -> list[str]:
     """Returns the members that ``me`` looks at on every beat: the ``WATCHED`` that follow it in the
     ring of ids, and as many more as of these are ``silent``. So every member has observers, however
     many there are, and each costs them little.

@@ -99,7 +99,7 @@ def joined_name(writes: Iterable[Write]) -> Mapping[str, str]:
     return {row["id"]: row["name"] for row in rows}
 
 
-def merged(happenings: Iterable[Happening]) -> list[Happening]:
+def merge_alike(happenings: Iterable[Happening]) -> list[Happening]:
     """Merges events of one type, role, recipient and source into one. Keeps the order."""
     whole = dict[tuple[str, ...], Happening]()
     for happening in happenings:

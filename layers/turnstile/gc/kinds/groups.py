@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.undecided import ABORTED, OPEN, OPEN_MS, GroupRow, decided, forget_group, undecided_of
+from turnstile.delta.core.undecided import ABORTED, OPEN, OPEN_MS, GroupRow, decision_writes, forget_group, undecided_of
 from turnstile.delta.undecided import settle
 from turnstile.gc.core import due
 from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner
 from turnstile.store.core.terms import latest_ms
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, Rejected, batched
+from turnstile.store.ports import BATCH_GET_MAX, Rejected, in_batches
 
 
 class GroupScanner(Scanner):
@@ -49,10 +49,10 @@ class GroupScanner(Scanner):
             return
         group = GroupRow.from_row(row)
         if group.state == OPEN:
-            world.refs.write(decided(key, group.token, ABORTED, world.clock.now_ms()))
+            world.refs.write(decision_writes(key, group.token, ABORTED, world.clock.now_ms()))
             raise NotNow("it was open until now")
         self._context.faults("collect.marked")
-        for ids in batched(group.table_ids(), BATCH_GET_MAX):
+        for ids in in_batches(group.table_ids(), BATCH_GET_MAX):
             self._settle(ref, [world.space.table(id) for id in ids])
         self._context.faults("collect.emptied")
         if isinstance(world.refs.write(forget_group(group)), Rejected):

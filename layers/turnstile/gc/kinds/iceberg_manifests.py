@@ -7,7 +7,7 @@ from functools import partial
 
 from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import Item
@@ -48,7 +48,7 @@ class IcebergManifestScanner(Scanner):
             try:
                 manifests = self._rewrite.due(table)
             except TurnstileError as error:
-                problem = f"{dotted(*path)}: {error.message}, so its manifests are left as they are"
+                problem = f"{dotted_name(*path)}: {error.message}, so its manifests are left as they are"
                 yield Problem("iceberg-manifests", table.table_id, problem)
                 continue
             if manifests:
@@ -59,4 +59,4 @@ class IcebergManifestScanner(Scanner):
         try:
             self._rewrite.rewrite(catalog, path, table.table_id)
         except TurnstileError as error:
-            raise NotNow(f"{dotted(*path)}: {error.message}") from error
+            raise NotNow(f"{dotted_name(*path)}: {error.message}") from error

@@ -7,7 +7,7 @@ from functools import partial
 
 from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import Item
@@ -52,7 +52,7 @@ class IcebergSnapshotScanner(Scanner):
         try:
             gone = self._expiry.due(table)
         except TurnstileError as error:
-            problem = f"{dotted(*path)}: {error.message}, so no snapshot is expired"
+            problem = f"{dotted_name(*path)}: {error.message}, so no snapshot is expired"
             yield Problem("iceberg-snapshots", table.table_id, problem)
             return
         if not gone.updates:
@@ -67,4 +67,4 @@ class IcebergSnapshotScanner(Scanner):
         try:
             self._expiry.expire(catalog, path, table_id)
         except TurnstileError as error:
-            raise NotNow(f"{dotted(*path)}: {error.message}") from error
+            raise NotNow(f"{dotted_name(*path)}: {error.message}") from error

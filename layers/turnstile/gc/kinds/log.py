@@ -11,7 +11,7 @@ from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
-from turnstile.delta.log.files import LogFiles, listed
+from turnstile.delta.log.files import LogFiles, list_log
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.delta.soundness.judge import judge, ratified_sizes
@@ -21,7 +21,7 @@ from turnstile.maintenance.core.cleanup import (
     LogFile,
     boundaries,
     cleans,
-    expired,
+    expired_files,
     orphans,
     protected_before,
 )
@@ -99,7 +99,7 @@ class ExpiredLogScanner(Scanner):
         if upkeep.log_ms is None or protected is None:
             return
         storage = self._world.storages.open(head.location)
-        files = listed(storage).upto(head.floor)
+        files = list_log(storage).upto(head.floor)
         boundary = 0
         oldest = min(files.commits, default=None)
         if oldest is not None and files.commits[oldest].modified_ms <= now - upkeep.log_ms:
@@ -110,7 +110,7 @@ class ExpiredLogScanner(Scanner):
         stats = _stats(files)
         items = (
             _item(head, stats[file.path], now, min(now, stats[file.path].modified_ms + upkeep.log_ms))
-            for file in islice(expired(_describe_files(files), boundary), FILES_MAX)
+            for file in islice(expired_files(_describe_files(files), boundary), FILES_MAX)
         )
         yield from batches(items, partial(self._remove, head, boundary), BATCH)
         yield from self._sidecars(head, storage, boundary, now)
@@ -226,7 +226,7 @@ class Named:
     def read(self, first: int) -> None:
         """Adds the sidecars that unread checkpoints of version ``first`` and later ones name.
         Raises UnsupportedTable for one that cannot be read."""
-        for version, stats in listed(self._storage).checkpoints.items():
+        for version, stats in list_log(self._storage).checkpoints.items():
             for stat in stats:
                 if version >= first and stat.path not in self._seen:
                     self.names |= named_sidecars(self._storage, stat.path)

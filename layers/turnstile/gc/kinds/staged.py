@@ -13,7 +13,7 @@ from turnstile.catalog.awaited import AwaitedDrops
 from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.core.rows import COLLECTING, erase_collected, mark_collecting
 from turnstile.catalog.reader import CatalogReader
-from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.gc.core import Item, StagedFile, due, staged_candidates, staged_since, version_of
 from turnstile.gc.scanner import (
     FILES_MAX,
@@ -102,7 +102,7 @@ class StagedFileScanner(Scanner):
 
 def _carried_names(head: TableHead) -> frozenset[str]:
     """The staged names of the commits in the tail."""
-    return frozenset(place.name for place in positioned(head))
+    return frozenset(place.name for place in tail_by_version(head))
 
 
 def _published_times(storage: LogStorage, first: int) -> dict[int, int]:

@@ -105,13 +105,13 @@ def files_of(manifest: Record, entries: Iterable[Record]) -> Iterator[ContentFil
             yield None
             continue
         if not isinstance(record, dict) or not isinstance(record.get(manifests.FILE_PATH), str):
-            raise unserved("a manifest has an entry without a file")
+            raise plan_refusal("a manifest has an entry without a file")
         if record.get(manifests.FILE_KEY_METADATA) is not None:
-            raise unserved("its files are encrypted")
+            raise plan_refusal("its files are encrypted")
         sequence = entry.get(manifests.ENTRY_SEQUENCE)
         if sequence is None:
             if status != manifests.ADDED and inherited > 0:
-                raise unserved(f"a manifest has no sequence number of {record[manifests.FILE_PATH][:200]!r}")
+                raise plan_refusal(f"a manifest has no sequence number of {record[manifests.FILE_PATH][:200]!r}")
             sequence = inherited
         snapshot_id = entry.get(manifests.ENTRY_SNAPSHOT)
         first = record.get(manifests.FIRST_ROW_ID)
@@ -148,11 +148,11 @@ class DeleteFiles:
             (self._everywhere if everywhere else self._equality.setdefault(file.partition, [])).append(file)
             return
         if file.content != manifests.POSITION_DELETES:
-            raise unserved(f"{file.path[:200]!r} is among the delete files, and is none")
+            raise plan_refusal(f"{file.path[:200]!r} is among the delete files, and is none")
         path = file.referenced
         if file.is_vector:
             if path is None or path in self._vectors:
-                raise unserved(f"the deletion vector {file.path[:200]!r} is of no file, or of one that has another")
+                raise plan_refusal(f"the deletion vector {file.path[:200]!r} is of no file, or of one that has another")
             self._vectors[path] = file
         elif path is not None:
             self._by_path.setdefault(path, []).append(file)
@@ -231,12 +231,14 @@ class FileTasks:
     def _partition(self, file: ContentFile) -> list[Any]:
         spec = self._specs.get(file.spec_id)
         if spec is None:
-            raise unserved(f"{file.path[:200]!r} is of partition spec {file.spec_id}, which the table does not have")
+            raise plan_refusal(
+                f"{file.path[:200]!r} is of partition spec {file.spec_id}, which the table does not have"
+            )
         values = file.record.get(manifests.PARTITION) or {}
         try:
             return [self._value(spec, at, values.get(field.field_id)) for at, field in enumerate(spec.fields)]
         except (ValueError, ArithmeticError, TypeError, AttributeError, LookupError):
-            raise unserved(f"{file.path[:200]!r} has a partition value that JSON cannot hold") from None
+            raise plan_refusal(f"{file.path[:200]!r} has a partition value that JSON cannot hold") from None
 
     def _value(self, spec: PartitionSpec, at: int, value: Any) -> Any:
         field = spec.fields[at]
@@ -283,6 +285,6 @@ def json_value(type: str, value: Any) -> Any:
     raise TypeError(type)
 
 
-def unserved(problem: str) -> UnsupportedTable:
+def plan_refusal(problem: str) -> UnsupportedTable:
     """Returns the refusal to plan scans of a table, which its readers then have to do."""
     return UnsupportedTable(f"the scan cannot be planned: {problem}", field="table", remedy=_READ_BY_MANIFESTS)

@@ -23,7 +23,7 @@ from turnstile.iceberg.core.partition import (
     check_order,
     check_spec,
 )
-from turnstile.iceberg.core.schema import Schema, check, highest_id, renumbered
+from turnstile.iceberg.core.schema import Schema, check, highest_id, with_new_ids
 from turnstile.iceberg.core.snapshots import (
     MAIN,
     EncryptedKey,
@@ -243,7 +243,7 @@ def new_table(
     """
     version = _version(properties)
     check(schema, version)
-    columns, fresh = renumbered(schema, 0)
+    columns, fresh = with_new_ids(schema, 0)
 
     def source(field: PartitionField | SortField, where: str) -> int:
         if field.source_id not in fresh:
@@ -297,7 +297,7 @@ def check_room(ints: Iterable[int], longs: Iterable[int]) -> None:
         )
 
 
-def chosen(id: int, added: int | None, ids: Container[int], what: str) -> int:
+def chosen_id(id: int, added: int | None, ids: Container[int], what: str) -> int:
     """Returns ``id``, or the last ``added`` one in place of ``LAST_ADDED``; raises InvalidRequest
     unless it is in ``ids``."""
     if id == LAST_ADDED:

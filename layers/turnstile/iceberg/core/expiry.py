@@ -115,7 +115,7 @@ def _asks(properties: Mapping[str, str], name: str) -> bool:
     return allowed and properties.get(name, "false").lower() == "true"
 
 
-def expired(metadata: TableMetadata, now_ms: int) -> Expired:
+def expired_parts(metadata: TableMetadata, now_ms: int) -> Expired:
     """Returns the parts that have expired at ``now_ms``; raises InvalidRequest as
     ``Retention.of``."""
     retention = Retention.of(metadata.properties)

@@ -224,7 +224,7 @@ def summaries(partitions: Sequence[tuple[Any, ...]], types: Sequence[Any]) -> li
     return records
 
 
-def replaced(
+def rewritten_snapshot(
     current: Snapshot, *, snapshot_id: int, sequence: int, manifest_list: str, now_ms: int, schema_id: int,
     created: int, kept: int, gone: int, entries: int,
 ) -> Snapshot:  # fmt: skip

@@ -75,7 +75,7 @@ def compatible(first: PartitionSpec, second: PartitionSpec) -> bool:
     return one == other
 
 
-def numbered(
+def with_ids(
     spec: PartitionSpec, spec_id: int, specs: tuple[PartitionSpec, ...], last_id: int, version: int
 ) -> PartitionSpec:
     """Returns ``spec`` with an id for itself and for its fields: that of the same source and

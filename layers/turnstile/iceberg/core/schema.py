@@ -192,7 +192,7 @@ def _check_identifier(part: Part | None, id: int) -> None:
         )
 
 
-def renumbered(schema: Schema, schema_id: int) -> tuple[Schema, dict[int, int]]:
+def with_new_ids(schema: Schema, schema_id: int) -> tuple[Schema, dict[int, int]]:
     """Returns the schema of a new table with ids from 1, and the new id of every old one. Members
     of a struct get ids before the fields inside them, as in Iceberg's own clients: a schema with
     ids from one of these clients keeps its ids.

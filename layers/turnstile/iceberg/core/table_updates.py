@@ -8,7 +8,7 @@ from typing import assert_never
 import msgspec
 
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.draft import DEFAULT_FORMAT, Draft, bad_update, chosen
+from turnstile.iceberg.core.draft import DEFAULT_FORMAT, Draft, bad_update, chosen_id
 from turnstile.iceberg.core.metadata import NEWEST, TableMetadata
 from turnstile.iceberg.core.partition import (
     UNSORTED,
@@ -17,7 +17,7 @@ from turnstile.iceberg.core.partition import (
     check_order,
     check_spec,
     compatible,
-    numbered,
+    with_ids,
 )
 from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core.schema import Schema, highest_id, same
@@ -25,7 +25,7 @@ from turnstile.iceberg.core.schema import check as check_schema
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot, SnapshotRef
 
 
-def applied(
+def apply_updates(
     base: TableMetadata,
     updates: Sequence[u.TableUpdate],
     now_ms: int,
@@ -44,7 +44,7 @@ def applied(
     return draft.done(previous_file, readable=readable)
 
 
-def created(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str) -> TableMetadata:
+def table_from_updates(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str) -> TableMetadata:
     """Returns the metadata of a new table made of ``updates``, with ``uuid`` if they give none;
     raises InvalidRequest."""
     versions = [update.format_version for update in updates if isinstance(update, u.UpgradeFormatVersion)]
@@ -74,7 +74,7 @@ def _apply(update: u.TableUpdate, draft: Draft) -> None:  # noqa: C901 - one cas
         case u.AddSchema(schema):
             _add_schema(schema, draft)
         case u.SetCurrentSchema(id):
-            draft.current_schema_id = chosen(id, draft.added_schema, draft.schemas, "schema")
+            draft.current_schema_id = chosen_id(id, draft.added_schema, draft.schemas, "schema")
         case u.RemoveSchemas(ids):
             if draft.current_schema_id in ids:
                 raise bad_update("the current schema cannot be removed")
@@ -83,7 +83,7 @@ def _apply(update: u.TableUpdate, draft: Draft) -> None:  # noqa: C901 - one cas
         case u.AddSpec(spec):
             _add_spec(spec, draft)
         case u.SetDefaultSpec(id):
-            draft.default_spec_id = chosen(id, draft.added_spec, draft.specs, "partition spec")
+            draft.default_spec_id = chosen_id(id, draft.added_spec, draft.specs, "partition spec")
         case u.RemovePartitionSpecs(ids):
             if draft.default_spec_id in ids:
                 raise bad_update("the default partition spec cannot be removed")
@@ -92,7 +92,7 @@ def _apply(update: u.TableUpdate, draft: Draft) -> None:  # noqa: C901 - one cas
         case u.AddSortOrder(order):
             _add_order(order, draft)
         case u.SetDefaultSortOrder(id):
-            draft.default_sort_order_id = chosen(id, draft.added_order, draft.orders, "sort order")
+            draft.default_sort_order_id = chosen_id(id, draft.added_order, draft.orders, "sort order")
         case u.AddSnapshot(snapshot):
             _add_snapshot(snapshot, draft)
         case u.SetSnapshotRef():
@@ -132,7 +132,7 @@ def _add_spec(spec: PartitionSpec, draft: Draft) -> None:
     id = next((other.spec_id for other in specs if compatible(other, spec)), None)
     if id is None:
         id = max((other.spec_id + 1 for other in specs), default=0)
-        added = numbered(spec, id, specs, draft.last_partition_id, draft.format_version)
+        added = with_ids(spec, id, specs, draft.last_partition_id, draft.format_version)
         check_spec(added, _current_schema(draft, "a partition spec"), draft.format_version)
         draft.last_partition_id = max(draft.last_partition_id, *(field.field_id for field in added.fields), 0)
         draft.specs[id] = added

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.draft import LAST_ADDED, bad_update, check_room, chosen
+from turnstile.iceberg.core.draft import LAST_ADDED, bad_update, check_room, chosen_id
 from turnstile.iceberg.core.metadata import NEWEST
 from turnstile.iceberg.core.schema import Schema, check, same
 from turnstile.iceberg.core.views import VIEW_FORMAT, VersionLogEntry, ViewMetadata, ViewVersion
@@ -40,7 +40,7 @@ class _Draft:
     added: set[int] = field(default_factory=set)
 
 
-def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now_ms: int) -> ViewMetadata:
+def apply_updates(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now_ms: int) -> ViewMetadata:
     """Returns ``base`` after ``updates``; ``base`` itself when they change nothing. Raises
     InvalidRequest for an update that cannot be applied, or that removes a dialect without
     ``DROP_DIALECTS``.
@@ -92,7 +92,7 @@ def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
         case u.AddViewVersion(version):
             _add_version(version, draft)
         case u.SetCurrentViewVersion(id):
-            id = chosen(id, draft.added_version, draft.versions, "version")
+            id = chosen_id(id, draft.added_version, draft.versions, "version")
             if id != draft.current:
                 draft.current = id
                 since = draft.versions[id].timestamp_ms if id in draft.added else draft.now_ms
@@ -109,7 +109,7 @@ def _add_schema(schema: Schema, draft: _Draft) -> None:
 
 
 def _add_version(version: ViewVersion, draft: _Draft) -> None:
-    schema_id = chosen(version.schema_id, draft.added_schema, draft.schemas, "schema")
+    schema_id = chosen_id(version.schema_id, draft.added_schema, draft.schemas, "schema")
     version = msgspec.structs.replace(version, schema_id=schema_id)
     dialects = _dialects(version)
     if len(dialects) != len(version.representations):

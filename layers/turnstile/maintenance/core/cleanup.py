@@ -80,7 +80,7 @@ def boundaries(
     yield from sorted((at for at in checkpoints if least <= at <= min(upto, floor)), reverse=True)
 
 
-def expired(files: Iterable[LogFile], boundary: int) -> list[LogFile]:
+def expired_files(files: Iterable[LogFile], boundary: int) -> list[LogFile]:
     """Returns the files that no version from the boundary on needs, in the order in which they are
     removed: the oldest version first, its commit last. Wherever the removal stops, the rest begins
     with a commit and has no gap.

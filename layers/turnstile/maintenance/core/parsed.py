@@ -58,7 +58,7 @@ def schema_of(metadata: dict[str, Any]) -> list[dict[str, Any]]:
         raise UnsupportedTable(f"the table's schema cannot be read: {error}", field="schemaString") from None
 
 
-def indexed(metadata: dict[str, Any], upkeep: Upkeep) -> Group:
+def columns_with_statistics(metadata: dict[str, Any], upkeep: Upkeep) -> Group:
     """Returns the columns with statistics as structs: the columns that Delta collects statistics
     of."""
     partitions = set(metadata.get("partitionColumns") or ())
@@ -131,7 +131,7 @@ def _bounds(given: Any, columns: Group) -> dict[str, Any] | None:
         if isinstance(column, Group):
             values[name] = _bounds(given.get(name), column)
         elif type_of(column) in BOUNDED:
-            values[name] = parsed(given.get(name), column)
+            values[name] = parse_value(given.get(name), column)
     return values
 
 
@@ -144,7 +144,7 @@ def _counts(given: Any, columns: Group) -> dict[str, Any] | None:
     }
 
 
-def parsed(value: Any, column: str) -> Any:
+def parse_value(value: Any, column: str) -> Any:
     """Returns a value of statistics in its column's type; None for one that it cannot hold."""
     try:
         return _PARSERS[type_of(column)](value, column)
@@ -162,7 +162,7 @@ def parsed_partition(text: str | None, column: str) -> Any:
         return text.encode()
     if kind == "boolean" and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    value = parsed(int(text) if kind in _INTEGERS and re.fullmatch(r"[+-]?\d{1,20}", text) else text, column)
+    value = parse_value(int(text) if kind in _INTEGERS and re.fullmatch(r"[+-]?\d{1,20}", text) else text, column)
     if value is None:
         problem = f"the partition value {text[:200]!r} is no {column}"
         raise UnsupportedTable(

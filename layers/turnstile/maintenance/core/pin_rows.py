@@ -48,7 +48,7 @@ def marks_in(owner: Location) -> Marks:
     return Marks(owner.readable_from, frozenset(map(int, owner.kept)))
 
 
-def joined(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Reader, ...]:
+def with_reader(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Reader, ...]:
     """Returns the readers of a row with ``reader`` added, in place of the reader of the same name
     and principal, without expired ones.
 
@@ -62,7 +62,9 @@ def joined(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Rea
         )
         remedy = f"register for version {owner.readable_from} or a later one"
         raise StateConflict("VersionsGone", problem, field="version", remedy=remedy, readable_from=owner.readable_from)
-    others = tuple(each for each in left(owner, reader.holder, reader.principal) if is_live(each, now, skew_ms))
+    others = tuple(
+        each for each in without_holder(owner, reader.holder, reader.principal) if is_live(each, now, skew_ms)
+    )
     own = sum(each.principal == reader.principal for each in others)
     if own >= READERS_EACH or len(others) >= READERS_MAX:
         problem = f"{len(others)} readers are registered, {own} of them by the same principal"
@@ -86,7 +88,7 @@ def whole(owner: Location, reader: Reader) -> bool:
     return all(owner.readable(version) for version in range(reader.first, last + 1))
 
 
-def left(owner: Location, holder: str, principal: str) -> tuple[Reader, ...]:
+def without_holder(owner: Location, holder: str, principal: str) -> tuple[Reader, ...]:
     """The readers of a row without one."""
     return tuple(each for each in owner.readers if (each.holder, each.principal) != (holder, principal))
 

@@ -31,7 +31,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from turnstile.store.core.errors import InvalidRequest
-from turnstile_predicates.file_stats import Field, TableSchema, rounded
+from turnstile_predicates.file_stats import Field, TableSchema, round_number
 from turnstile_predicates.predicates import (
     TRUE,
     UNKNOWN,
@@ -243,7 +243,9 @@ def _float(value: Plain, kind: str) -> Value | None:
     if isinstance(value, int) and int(number) != value:
         return None
     return (
-        Value("float", number) if math.isnan(number) or math.isinf(number) or rounded(kind, number) == number else None
+        Value("float", number)
+        if math.isnan(number) or math.isinf(number) or round_number(kind, number) == number
+        else None
     )
 
 

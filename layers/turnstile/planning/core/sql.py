@@ -62,7 +62,7 @@ _TIMES: Final = (
 )
 
 
-def parsed(text: str) -> Callable[[TableColumns], Predicate]:
+def predicate_parser(text: str) -> Callable[[TableColumns], Predicate]:
     """Returns a function that makes the predicate of a table's columns; it raises InvalidRequest
     for an unknown column. Raises InvalidRequest for a text that is no predicate, or has an
     unsupported part.
@@ -128,9 +128,9 @@ def _reason(error: Exception) -> str:
 def parsed_of_files(text: str) -> Callable[[TableColumns], Predicate]:
     """Returns the same for a predicate over files: names that are not in backquotes are first facts
     of each file (``core.files``), and numbers may have units: ``size < 16mb``. Raises as
-    ``parsed``, and for a part that no table's columns could make a predicate of.
+    ``predicate_parser``, and for a part that no table's columns could make a predicate of.
     """
-    make = parsed(_WITH_UNIT.sub(_in_bytes, text))
+    make = predicate_parser(_WITH_UNIT.sub(_in_bytes, text))
     make(AnyColumns())
     return lambda columns: make(FileColumns(columns))
 

@@ -14,7 +14,7 @@ _DECODER: Final = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 _BY_COLUMN: Final = ("minValues", "maxValues", "nullCount")
 
 
-def narrowed(text: str, columns: Collection[Column] | None) -> dict[str, Any]:
+def statistics_of_columns(text: str, columns: Collection[Column] | None) -> dict[str, Any]:
     """Returns statistics in JSON, of ``columns`` only, by physical names (None: of all). Numbers
     keep their digits. Empty for a text that is no JSON object."""
     try:

@@ -49,14 +49,14 @@ def accepts(row: Row | None, write: Write) -> bool:
     return True
 
 
-def written(row: Row | None, write: Write) -> Row | None:
+def row_after(row: Row | None, write: Write) -> Row | None:
     """The row after an accepted ``write``; None where no row is left. ``row`` stays as it is, and
     members that the write does not name are in both: rows are never changed in place."""
     match write:
         case Change(actions=actions):
             if row is None:
                 raise ValueError(f"a change of {write.key} needs a clause that implies the row")
-            return applied(row, actions)
+            return apply_actions(row, actions)
         case Insert(row=new):
             return dict(clone(new))
         case Erase():
@@ -109,7 +109,7 @@ _HOLDS: Final[dict[type[Any], Callable[[Row, Any], bool]]] = {
 """How each kind of test is evaluated."""
 
 
-def applied(row: Row, actions: Sequence[Action]) -> Row:
+def apply_actions(row: Row, actions: Sequence[Action]) -> Row:
     """The row after ``actions``, each of which sees the values from before the write. Members that
     no action names are those of ``row``, which itself stays as it is."""
     new: Row = dict(row)

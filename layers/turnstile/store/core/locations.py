@@ -99,7 +99,7 @@ def overlap(first: str, second: str) -> bool:
     return first == second or first in ancestors(second) or second in ancestors(first)
 
 
-def moved(location: str, old: str, new: str) -> str | None:
+def location_after_move(location: str, old: str, new: str) -> str | None:
     """Where a normalised location is after all below ``old`` has come to be below ``new``; None if
     it is neither ``old`` nor below."""
     if location == old:

@@ -422,7 +422,7 @@ TYPES: Final = {
 _BY_PREFIX: Final = {type.prefix: type for type in TYPES.values() if not type.mutable}
 
 
-def registered(name: str, id: str) -> ObjType:
+def register_type(name: str, id: str) -> ObjType:
     """Returns the type of an obj that is to be written.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from turnstile.catalog.core.entities import Entity, id_of, is_same, kind_of
-from turnstile.catalog.core.paths import dotted, path_of
+from turnstile.catalog.core.paths import dotted_name, path_of
 
 Change = Literal["appeared", "gone", "renamed", "replaced"]
 
@@ -66,4 +66,4 @@ def differences_of_ids(ids: Collection[str], now: Mapping[str, Entity]) -> tuple
 
 
 def _name(key: str) -> str:
-    return dotted(*path_of(key))
+    return dotted_name(*path_of(key))
