@@ -80,7 +80,7 @@ OWNER_MISTAKES: dict[str, tuple[Plant, str]] = {
     "ref: deleted without 'same token'": (without(_REFS + "delete", "same token"), "I6"),
     "ref: revived without 'same token'": (without(_REFS + "revive", "same token"), "I6"),
     "ref: created without 'new'": (without(_REFS + "create", "new"), "I6"),
-    "ref: never replayed": (lambda: swapped(_REFS + "replayed", lambda _: lambda *_: None), "I3"),
+    "ref: never replayed": (lambda: swapped(_REFS + "replayed_value", lambda _: lambda *_: None), "I3"),
     "ref: what is forgotten is refused": (lambda: swapped(_REFS + "moved_on", lambda _: lambda *_: True), "I3"),
 }
 """The planted mistake, and the invariant that it breaks first most often."""

@@ -53,7 +53,7 @@ LARGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "large group: one prepare is enough": (_one_prepare_is_enough, "I8"),
     "large group: an open group counts as aborted": (_open_counts_as_aborted, "I6"),
     "large group: committed after it was aborted": (
-        without("turnstile.delta.transactions.large_groups.decided", "open group"),
+        without("turnstile.delta.transactions.large_groups.decision_writes", "open group"),
         "I8",
     ),
     "large group: reads are not held": (

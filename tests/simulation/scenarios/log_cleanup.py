@@ -197,11 +197,11 @@ CLEANUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "clean-up: without marks": (lambda: patch.object(Holds, "announce_cleanup", lambda *_: None), "I10"),
     "clean-up: without 'same marks'": (without("turnstile.maintenance.holds.mark", "same marks"), "I10"),
     "clean-up: the newest checkpoint goes, too": (
-        lambda: swapped("turnstile.gc.kinds.log.expired", lambda real: lambda files, at: real(files, at + 1)),
+        lambda: swapped("turnstile.gc.kinds.log.expired_files", lambda real: lambda files, at: real(files, at + 1)),
         "I1",
     ),
     "clean-up: the newest first": (
-        lambda: swapped("turnstile.gc.kinds.log.expired", lambda real: lambda *given: real(*given)[::-1]),
+        lambda: swapped("turnstile.gc.kinds.log.expired_files", lambda real: lambda *given: real(*given)[::-1]),
         "I15",
     ),
     "clean-up: named sidecars go, too": (lambda: patch.object(log.Named, "read", lambda *_: None), "I1"),
