@@ -75,9 +75,14 @@ SERVICES: Final = {
     "ssm": ("GetParameter",),
     "sts": ("AssumeRole",),
 }
-"""Services and operations of AWS that functions call, or botocore for them."""
+"""Services and operations of AWS that functions call, or botocore for them. Tests compare those of
+DynamoDB with the adapter's, and the services with those whose handlers a session has: both are in
+modules that need packages, which are not there yet when a layer is built."""
 
 _HERE: Final = Path(__file__).resolve().parent
+
+PATTERNS: Final = _HERE / "patterns.json"
+"""The regular expressions that starts compile, with their flags; bytes are written as Latin-1."""
 
 
 class BuildError(Exception):
@@ -266,10 +271,15 @@ def pack_modules(folder: Path) -> None:
 def pack_patterns(folder: Path) -> None:
     """Writes the pack of the regular expressions that starts compile, as this Python compiles
     them."""
-    listed = json.loads((_HERE / "patterns.json").read_text())
+    (folder / patterns.NAME).write_bytes(patterns.pack(listed_patterns()))
+
+
+def listed_patterns() -> list[patterns.Pattern]:
+    """Returns the patterns of ``PATTERNS``."""
+    listed = json.loads(PATTERNS.read_text())
     texts = [(pattern, flags) for pattern, flags in listed["str"]]
     raw = [(pattern.encode("latin-1"), flags) for pattern, flags in listed["bytes"]]
-    (folder / patterns.NAME).write_bytes(patterns.pack([*texts, *raw]))
+    return [*texts, *raw]
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""Reading the files of a plan: most by Arrow's datasets, several at once; files with a deletion
-vector, and files in which the columns have other names than the table's files usually have, one by
-one.
+"""Reading the files of a plan. Arrow's datasets read most of them, several at once. Files with a
+deletion vector, and files with other names of columns than the table's metadata gives, are read one
+by one.
 
 Arrow skips row groups by ``Filter.pruning``; ``Filter.expression`` alone decides on rows, so that
 it is the same for every file.
@@ -50,31 +50,31 @@ class FileReader:
         self.schema = pa.schema([columns[definition.schema.get_field_index(name)] for name in names])
         needed = {*names, *(() if filter is None else filter.columns)}
         self._needed = pa.schema([column for column in columns if column.name in needed])
+        self._needed_stored = pa.schema([self._stored[name] for name in self._needed.names])
 
     def rows(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         """The rows of files, in no particular order. Raises
         :class:`turnstile_client.errors.Unsupported` for a file that cannot be read rightly, and
         :class:`turnstile_client.errors.StorageFailure`.
         """
-        needed = pa.schema([self._stored[name] for name in self._needed.names])
         with failures_at(self._storage.location):
-            yield from self._rows(files, needed)
+            yield from self._rows(files)
 
-    def _rows(self, files: Sequence[File], needed: pa.Schema) -> Iterator[pa.RecordBatch]:
-        fragments, others = self._fragments([file for file in files if not file.get("deletionVector")], needed)
+    def _rows(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+        fragments, others = self._fragments([file for file in files if not file.get("deletionVector")])
         if fragments:
             dataset = ds.FileSystemDataset(fragments, self._whole, _FORMAT, self._storage.system())
             pruning = None if self._filter is None else self._filter.pruning
-            columns = [column.name for column in needed]
+            columns = self._needed_stored.names
             for batch in dataset.to_batches(columns=columns, filter=pruning, batch_size=_ROWS):
                 yield from self._wanted_batches(batch.columns)
         for file in [*others, *(file for file in files if file.get("deletionVector"))]:
-            yield from self._one_by_one(file, needed)
+            yield from self._one_by_one(file)
 
-    def _fragments(self, files: Sequence[File], needed: pa.Schema) -> tuple[list[Any], list[File]]:
+    def _fragments(self, files: Sequence[File]) -> tuple[list[Any], list[File]]:
         """The files that Arrow's dataset reads as fragments, and the files in which it would not
         find the columns. Their footers are read at once."""
-        stored = [column for column in needed if column.name not in self._partitions]
+        stored = [column for column in self._needed_stored if column.name not in self._partitions]
         fragments = [self._fragment(file) for file in files]
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             schemas = list(pool.map(lambda fragment: fragment.physical_schema, fragments))
@@ -83,7 +83,7 @@ class FileReader:
         return whole, [file for file, is_alike in zip(files, alike, strict=True) if not is_alike]
 
     def _wanted_batches(self, columns: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
-        """The wanted rows and columns of ``columns``, which are as files have them."""
+        """The wanted rows and columns. ``columns`` have the names and types of ``_needed_stored``."""
         named = [
             shape(values, column.type, by_position=True) for values, column in zip(columns, self._needed, strict=True)
         ]
@@ -108,10 +108,11 @@ class FileReader:
         size = int(file["size"])
         return _FORMAT.make_fragment(path, self._storage.system(), partition_expression=condition, file_size=size)
 
-    def _one_by_one(self, file: File, needed: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _one_by_one(self, file: File) -> Iterator[pa.RecordBatch]:
         """The rows of one file without the rows in its deletion vector."""
         deleted = self._vector(file["deletionVector"]) if file.get("deletionVector") else None
         values = self._values(file)
+        needed = self._needed_stored
         first = 0
         path = self._storage.path_of_uri(file["path"])
         with self._storage.system().open_input_file(path) as source:

@@ -59,7 +59,8 @@ class CloneRights:
             granted = granted and may_go_on(create_schema if whole else create_table, self._principal, parent)
         if not granted:
             raise PermissionDenied(
-                f"'{self._principal.name}' may not clone '{dotted_name(catalog, *source)}' to '{dotted_name(catalog, *to)}'",
+                f"'{self._principal.name}' may not clone '{dotted_name(catalog, *source)}' to "
+                f"'{dotted_name(catalog, *to)}'",
                 remedy="ask for SELECT on the one and for leave to create the other; of a past moment, ask the catalog's owner",
             )
 

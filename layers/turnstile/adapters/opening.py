@@ -193,10 +193,11 @@ _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN
 
 @cache
 def _session_with(access_key: str | None, secret_key: str | None, token: str | None, profile: str | None) -> Any:
-    """A session reads its credentials once, so a process with other keys has another session. Keys
-    of the environment are given to it: it would look for them in a dozen places (botocore's
-    ``EnvProvider`` is the first). It has the handlers of the services that are called: registering
-    those of all services takes longer than making a client.
+    """Returns a session with the environment's keys, and with the handlers of the called services.
+
+    A session reads its credentials once, so a process with other keys has another session. Without
+    the keys it would make a dozen providers, of which ``EnvProvider`` is the first, to find them.
+    To register the handlers of all services takes longer than to make a client.
     """
     import botocore.session
     from botocore import handlers
@@ -207,7 +208,8 @@ def _session_with(access_key: str | None, secret_key: str | None, token: str | N
     for name, handler, *when in handlers.BUILTIN_HANDLERS:
         kind, service = [*name.split("."), ""][:2]
         if kind != "docs" and service in _HANDLED:
-            order[when[0]](name, handler) if when else events.register(name, handler)
+            register = order[when[0]] if when else events.register
+            register(name, handler)
     if access_key and secret_key and not profile and not _UNUSUAL & os.environ.keys():
         session.set_credentials(access_key, secret_key, token)
     return session
@@ -231,8 +233,8 @@ _HANDLED: Final = frozenset(
         "sts",
     )
 )
-"""Services that are called, as events of botocore name them; none, or all, for events of every
-service."""
+"""Called services, by their names in botocore's events. An event of every service has none, or
+``*``."""
 
 
 @cache

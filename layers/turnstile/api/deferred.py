@@ -1,13 +1,13 @@
-"""Imports some modules of libraries at their first use. Libraries import them for parts that a
-request seldom needs or never, such as help texts, and without this every start imports them too.
+"""Imports some modules of libraries at their first use. Libraries import them for help texts and
+other parts that requests seldom need, so each start would import them.
 
     turnstile.api.starts          calls ``install`` before other modules are imported
     DeferredModule                is in the place of a module until an attribute of it is needed
     use                           imports the module itself, and returns it
 
-Functions and classes that another module takes from it by name (``from botocore.docs.method import
-document_model_driven_method``) are in its place too, as functions that call them. So only those are
-listed that are called, and none that is a base class, or is caught.
+Another module may take a function or a class from it by name (``from botocore.docs.method import
+document_model_driven_method``). It gets a function that calls the right one, so a listed class must
+be called only: it is no base class, and no ``except`` names it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class DeferringFinder:
     ) -> ModuleSpec | None:
         """Returns the specification of a deferred module; None for every other."""
         names = self._modules.pop(name, None)
-        return None if names is None else ModuleSpec(name, DeferringLoader(names))  # type: ignore[arg-type]  # a base of loaders is slow to import
+        if names is None:
+            return None
+        loader: Any = DeferringLoader(names)  # without importlib's base class, which is slow to import
+        return ModuleSpec(name, loader)
 
 
 class DeferringLoader:
@@ -71,8 +74,8 @@ class DeferringLoader:
 
 
 class DeferredModule(ModuleType):
-    """A module that is imported when an attribute is asked for. Python asks each module for its
-    ``__path__`` that another one takes names from: so that is read when a module below it is
+    """A module that is imported at the first use of an attribute. ``from module import name`` reads
+    its ``__path__``, which is therefore no use: the folders are found when a module below it is
     imported."""
 
     def __getattr__(self, name: str) -> Any:

@@ -115,8 +115,14 @@ class Adoption:
     """Adopts tables when their version 0 has arrived."""
 
     def __init__(
-        self, world: World, committer: Committer, metadata: MetadataStore, *, limits: Limits, describe: Describe = version_zero_metadata
-    ) -> None:  # fmt: skip
+        self,
+        world: World,
+        committer: Committer,
+        metadata: MetadataStore,
+        *,
+        limits: Limits,
+        describe: Describe = version_zero_metadata,
+    ) -> None:
         self._world = world
         self._committer = committer
         self._reader = CatalogReader(world)

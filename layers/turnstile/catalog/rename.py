@@ -174,7 +174,8 @@ def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
     target = key_of(parent)
     if target == source or is_below(target, source):
         raise InvalidRequest(
-            f"namespace '{dotted_name(catalog, *path)}' cannot move to '{dotted_name(catalog, *parent)}': into itself or below",
+            f"namespace '{dotted_name(catalog, *path)}' cannot move to '{dotted_name(catalog, *parent)}': into itself "
+            "or below",
             field="namespace",
             remedy="name a namespace that is not below it",
         )
@@ -219,7 +220,8 @@ def _coordinated_tables(view: View, inside: _Entries, path: Path) -> dict[str, T
                 tables[key] = table
         if len(tables) > MAX_TABLES:
             raise TooLarge(
-                f"more than {MAX_TABLES} Delta tables in namespace '{dotted_name(view.tree.catalog, *path)}' would move",
+                f"more than {MAX_TABLES} Delta tables in namespace '{dotted_name(view.tree.catalog, *path)}' "
+                "would move",
                 field="namespace",
                 remedy="create the new namespace, and rename the tables into it one by one",
                 limit=MAX_TABLES,

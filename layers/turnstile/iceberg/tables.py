@@ -199,7 +199,8 @@ class Tables:
             entry = None if same else view.tree.find(target)
             if entry is not None:
                 raise _name_taken(
-                    f"Cannot rename {dotted_name(*source)} to {dotted_name(*target)}. {_WORDS[entry.kind]} already exists",
+                    f"Cannot rename {dotted_name(*source)} to {dotted_name(*target)}. {_WORDS[entry.kind]} already "
+                    "exists",
                     "destination",
                 )
             put = {target: msgspec.structs.replace(entity, name=target[-1])}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,10 +21,18 @@ from turnstile_client.core.schemas import MODES, UNMAPPED, arrow_schema, type_na
 from turnstile_client.errors import DataMismatch, Unsupported
 
 #: Features of readers that are carried out, or ask nothing of a reader.
-READABLE: Final = frozenset({
-    "catalogManaged", "vacuumProtocolCheck", "deletionVectors", "timestampNtz", "v2Checkpoint", "columnMapping", "typeWidening",
-    "typeWidening-preview",
-})  # fmt: skip
+READABLE: Final = frozenset(
+    (
+        "catalogManaged",
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    )
+)
 #: Features of writers that are carried out, or ask nothing of one that appends files and removes
 #: them whole. Some ask nothing as long as no column or property uses them, which is looked at by
 #: itself.
@@ -79,7 +88,7 @@ class Definition:
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", arrow_schema({"fields": self.fields}))
 
-    @property
+    @cached_property
     def stored_schema(self) -> pa.Schema:
         """The columns as files have them, in the order of ``schema``; also partition columns, whose
         names the log has so. Raises :class:`Unsupported` for a mode of column mapping that is not

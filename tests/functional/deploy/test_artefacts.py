@@ -20,6 +20,7 @@ from botocore.model import ServiceModel
 from layers import build as layers
 from tests.support.functions import cold_start
 from tests.support.repository import ROOT
+from turnstile.adapters.dynamo import transport
 from turnstile_local.deployment import read_template
 
 TEMPLATE: Final = read_template(ROOT / "template.yaml")
@@ -239,6 +240,10 @@ def shape_of(shape: Any, above: tuple[str, ...] = ()) -> Any:
     members = {name: shape_of(each, above) for name, each in getattr(shape, "members", {}).items()}
     parts = [shape_of(getattr(shape, part), above) for part in ("member", "key", "value") if hasattr(shape, part)]
     return [shape.name, shape.type_name, shape.serialization, shape.metadata, members, parts]
+
+
+def test_the_kept_operations_of_dynamodb_are_those_of_the_adapter() -> None:
+    assert layers.SERVICES["dynamodb"] == transport._OPERATIONS
 
 
 def test_operations_that_roles_allow_are_kept() -> None:

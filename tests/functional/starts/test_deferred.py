@@ -47,7 +47,8 @@ def test_the_names_that_are_taken_from_a_deferred_module_are_called(module: str)
 
 
 SOURCES: Final = {
-    "later/__init__.py": "import sys\nVALUE = 7\nTIMES = getattr(sys, 'times', [])\nTIMES.append(1)\nsys.times = TIMES\n"
+    "later/__init__.py": "import sys\nVALUE = 7\n"
+    "TIMES = getattr(sys, 'times', [])\nTIMES.append(1)\nsys.times = TIMES\n"
     "def double(number, *, plus=0):\n    return number * 2 + plus\n",
     "later/part.py": "NAME = 'part'\n",
     "other.py": "import later\nfrom later import double\nimport sys\n",

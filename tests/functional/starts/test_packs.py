@@ -170,7 +170,7 @@ def test_every_listed_pattern_is_unpacked_as_re_compiles_it(tmp_path: Path) -> N
     """
     listed = [
         (text.decode("latin-1") if isinstance(text, bytes) else text, flags, isinstance(text, bytes))
-        for text, flags in patterns_of_starts.listed()
+        for text, flags in layers.listed_patterns()
     ]
     assert run(cleandoc(program), json.dumps(listed), str(tmp_path), path=[]) == [len(listed), 0, 0]
 
@@ -189,6 +189,6 @@ def test_the_patterns_that_a_start_compiles_are_listed(function: str) -> None:
     compiled = patterns_of_starts.compiled(function)
     own = {pattern for pattern, module in compiled.items() if module.partition(".")[0] not in sys.stdlib_module_names}
     assert len(own) > 10
-    missing = own - set(patterns_of_starts.listed())
+    missing = own - set(layers.listed_patterns())
     assert not missing, "make patterns"
-    assert len(patterns_of_starts.listed()) <= patterns.MOST
+    assert len(layers.listed_patterns()) <= patterns.MOST

@@ -12,11 +12,11 @@ import json
 import sys
 from typing import Final
 
+from layers.build import PATTERNS, listed_patterns
 from tests.support.functions import cold_start
 from tests.support.repository import ROOT
 from turnstile.api.patterns import Pattern
 
-FILE: Final = ROOT / "layers/patterns.json"
 FUNCTIONS: Final = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 
 UNSTABLE: Final = ("jwt.utils",)
@@ -51,27 +51,20 @@ def compiled(function: str, python: str = sys.executable, layer: str = "") -> di
     }
 
 
-def listed() -> list[Pattern]:
-    """Returns the patterns of the file."""
-    content = json.loads(FILE.read_text()) if FILE.exists() else {"str": [], "bytes": []}
-    raw = [(pattern.encode("latin-1"), flags) for pattern, flags in content["bytes"]]
-    return [*((pattern, flags) for pattern, flags in content["str"]), *raw]
-
-
 def main() -> None:
     """Adds to the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="runs the functions")
     parser.add_argument("--layer", default="", help="a built layer, for another Python")
     options = parser.parse_args()
-    patterns = set(listed())
+    patterns = set(listed_patterns())
     for function in FUNCTIONS:
         patterns |= compiled(function, options.python, options.layer).keys()
     texts = sorted([pattern, flags] for pattern, flags in patterns if isinstance(pattern, str))
     raw = sorted([pattern.decode("latin-1"), flags] for pattern, flags in patterns if isinstance(pattern, bytes))
     lines = ",\n".join(json.dumps(each) for each in texts)
-    FILE.write_text(f'{{"bytes": {json.dumps(raw)},\n"str": [\n{lines}\n]}}\n')
-    print(f"{len(patterns)} patterns in {FILE.relative_to(ROOT)}")
+    PATTERNS.write_text(f'{{"bytes": {json.dumps(raw)},\n"str": [\n{lines}\n]}}\n')
+    print(f"{len(patterns)} patterns in {PATTERNS.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

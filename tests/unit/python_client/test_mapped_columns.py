@@ -1,5 +1,5 @@
-"""Tables that map their columns, and columns whose types were widened: rows are those of the table,
-whatever the columns are called in files (Delta protocol, "Column Mapping", "Type Widening")."""
+"""Reads of tables with column mapping, and of columns with widened types. The names and types in a
+file do not change the rows (Delta protocol, "Column Mapping", "Type Widening")."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FIELDS: Final = (
     column("by", {"type": "map", "keyType": "string", "valueType": INNER, "valueContainsNull": True}, 8, "col-8"),
     column("id", "string", 9, "col-9"),
 )
-"""A column that was renamed, and another that has the renamed one's name now, which is its name in files."""
+"""The first column was renamed: files have it as ``id``. The last column has the name ``id`` now."""
 
 DAY: Final = dt.date(2026, 1, 2)
 PERSON: Final = {"first name": "Ada", "n": 3}
@@ -196,27 +196,39 @@ WIDENED: Final[dict[str, tuple[Any, pa.DataType, list[Any], Any]]] = {
     "float to double": ("double", pa.float32(), [1.5, None, -0.25], lambda value: value),
     "integer to double": ("double", pa.int32(), [1, None, -7], float),
     "date to timestamp_ntz": (
-        "timestamp_ntz", pa.date32(), [DAY, None, dt.date(1900, 1, 1)], lambda day: dt.datetime(day.year, day.month, day.day),
+        "timestamp_ntz",
+        pa.date32(),
+        [DAY, None, dt.date(1900, 1, 1)],
+        lambda day: dt.datetime(day.year, day.month, day.day),
     ),
     "decimal to a wider one": ("decimal(20,5)", pa.decimal128(10, 2), [Decimal("1.25"), None], Decimal),
     "integer to decimal": ("decimal(20,3)", pa.int32(), [7, None, -(2**31)], Decimal),
     "in a struct": (
-        struct_of(column("n", "long", 1, "n")), pa.struct([("n", pa.int32())]), [{"n": 5}, None, {"n": None}], lambda value: value,
+        struct_of(column("n", "long", 1, "n")),
+        pa.struct([("n", pa.int32())]),
+        [{"n": 5}, None, {"n": None}],
+        lambda value: value,
     ),
     "in a list": (
-        {"type": "array", "elementType": "double", "containsNull": True}, pa.list_(pa.float32()), [[1.5, None], None, []],
+        {"type": "array", "elementType": "double", "containsNull": True},
+        pa.list_(pa.float32()),
+        [[1.5, None], None, []],
         lambda value: value,
     ),
     "in a map": (
-        {"type": "map", "keyType": "long", "valueType": "long", "valueContainsNull": True}, pa.map_(pa.int16(), pa.int32()),
-        [[(1, 2)], None, []], lambda value: value,
+        {"type": "map", "keyType": "long", "valueType": "long", "valueContainsNull": True},
+        pa.map_(pa.int16(), pa.int32()),
+        [[(1, 2)], None, []],
+        lambda value: value,
     ),
     "in structs of a list": (
         {"type": "array", "elementType": struct_of(column("n", "long", 1, "n")), "containsNull": True},
-        pa.list_(pa.struct([("n", pa.int32())])), [[{"n": 5}, None], None, []], lambda value: value,
+        pa.list_(pa.struct([("n", pa.int32())])),
+        [[{"n": 5}, None], None, []],
+        lambda value: value,
     ),
     "long to decimal": ("decimal(30,3)", pa.int64(), [7, None, -(2**63)], Decimal),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("way", ["dataset", "deletion vector"])

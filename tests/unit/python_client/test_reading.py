@@ -1,4 +1,5 @@
-"""Rows that are read are the same however they are split over files: by values, names, units and groups of rows."""
+"""A read returns the same rows for every split of them over files: by values, names, units and
+groups of rows."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ class Files:
 
 
 def stored(rows: list[Row], way: int) -> pa.Table:
-    """The rows without the partition column: as they are, with other names but for case, or with times in another unit."""
+    """Returns the rows without the partition column. The names of way 1 are in upper case; the times
+    of way 2 have another unit."""
     table = pa.Table.from_pylist(rows, SCHEMA).select(SCHEMA.names[:-1])
     if way == 1:
         return table.rename_columns([name.upper() for name in table.column_names])

@@ -1,4 +1,5 @@
-"""What a planned read asks the server, and the log that it is read by: the question lets through every row that the predicate does (I16)."""
+"""The question of a planned read to the server, and the log that the answer becomes. The question
+lets through each row that the predicate lets through (I16)."""
 
 from __future__ import annotations
 
@@ -139,13 +140,26 @@ def test_a_predicate_that_the_server_would_refuse_for_its_length_is_not_sent(mon
 
 def test_the_definition_of_the_log_is_the_tables_except_for_its_writer() -> None:
     protocol = {
-        "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["catalogManaged", "deletionVectors", "v2Checkpoint"],
-        "writerFeatures": ["catalogManaged", "deletionVectors", "inCommitTimestamp", "rowTracking", "vacuumProtocolCheck", "v2Checkpoint"],
-    }  # fmt: skip
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["catalogManaged", "deletionVectors", "v2Checkpoint"],
+        "writerFeatures": [
+            "catalogManaged",
+            "deletionVectors",
+            "inCommitTimestamp",
+            "rowTracking",
+            "vacuumProtocolCheck",
+            "v2Checkpoint",
+        ],
+    }
     properties = {
-        "delta.enableInCommitTimestamps": "true", "delta.inCommitTimestampEnablementVersion": "3", "delta.columnMapping.mode": "name",
-        "io.unitycatalog.tableId": "t", "delta.checkpointPolicy": "v2", "delta.feature.catalogManaged": "supported",
-    }  # fmt: skip
+        "delta.enableInCommitTimestamps": "true",
+        "delta.inCommitTimestampEnablementVersion": "3",
+        "delta.columnMapping.mode": "name",
+        "io.unitycatalog.tableId": "t",
+        "delta.checkpointPolicy": "v2",
+        "delta.feature.catalogManaged": "supported",
+    }
     made = planned_reads._definition({"protocol": protocol, "metaData": {"id": "m", "configuration": properties}})
     assert made == [
         {
@@ -183,9 +197,14 @@ def test_paths_of_files(path: str, full: str) -> None:
     }
     assert planned_reads._add(file, "s3a://lake/t") == {
         "add": {
-            "path": full, "size": 1, "modificationTime": 2, "partitionValues": {"p": None}, "dataChange": True, "baseRowId": 7
+            "path": full,
+            "size": 1,
+            "modificationTime": 2,
+            "partitionValues": {"p": None},
+            "dataChange": True,
+            "baseRowId": 7,
         }
-    }  # fmt: skip
+    }
 
 
 def test_deletion_vectors_have_full_paths() -> None:

@@ -87,7 +87,9 @@ def happenings(space: Space, me: str, writes: Sequence[Write]) -> list[Happening
                 source = id
                 type = TAKEN_OVER
     if not to:
-        source, to, type = "", source, RELEASED
+        to = source
+        source = ""
+        type = RELEASED
     return [
         Happening(type, to, source, role, len(numbers), min(numbers), max(numbers)) for role, numbers in epochs.items()
     ]
