@@ -83,7 +83,7 @@ class FileReader:
         return whole, [file for file, is_alike in zip(files, alike, strict=True) if not is_alike]
 
     def _wanted_batches(self, columns: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
-        """The wanted rows and columns. ``columns`` have the names and types of ``_needed_stored``."""
+        """The wanted rows and columns of ``columns``, which are those of ``_needed_stored``."""
         named = [
             shape(values, column.type, by_position=True) for values, column in zip(columns, self._needed, strict=True)
         ]
