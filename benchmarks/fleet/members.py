@@ -127,7 +127,7 @@ class FleetMember:
                 if self.member.members() != members:
                     members = self.member.members()
                     self.report("members", count=members, gone=[])
-                now_owned = len(self.member.owned())
+                now_owned = len(self.member.owned_granules())
                 if now_owned != owned:
                     owned = now_owned
                     self.report("owned", owned=owned, gained=len(beat.gained))

@@ -97,7 +97,7 @@ def scale_out(granules: int, most: int, beat_ms: int, alone_beats: int) -> Itera
             mean = granules / count
             while True:
                 time.sleep(0.05)
-                owned = [len(member.owned()) for member in members[:count]]
+                owned = [len(member.owned_granules()) for member in members[:count]]
                 if (
                     sum(owned) == granules
                     and mean * (1 - UNEVEN) - 1 <= min(owned) <= max(owned) <= mean * (1 + UNEVEN) + 1

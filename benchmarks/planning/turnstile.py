@@ -43,8 +43,8 @@ def peak_mb() -> int:
 def predicate_of(question: tuple[str, int, int]) -> Any:
     day, low, high = question
     if day:
-        return lambda columns: columns.named("day").compare("=", day)
-    return (lambda columns: columns.named("id").between(low, high)) if high else None
+        return lambda columns: columns.find_column("day").compare("=", day)
+    return (lambda columns: columns.find_column("id").between(low, high)) if high else None
 
 
 def plans(table: Table, world: World, meter: Meter, files: int) -> Iterator[dict[str, Any]]:

@@ -73,7 +73,7 @@ class Http:
         self._client.close()
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether it was closed."""
         return self._client.is_closed
 
@@ -113,7 +113,7 @@ class Http:
         raise _error(response)
 
     def _send(self, name: str, method: str, route: str, **options: Any) -> httpx.Response:
-        if self.closed:
+        if self.is_closed:
             text = f"this client of {self.url} was closed: it was detached, or another took its name; use the newer one"
             raise ApiError(0, "Closed", text)
         with WAIT_REPORTER.of(f"{self.url} ({name})") as wait:
@@ -173,7 +173,7 @@ class Http:
         """Repeats a function while it raises transient :class:`ApiError`, until
         ``time.monotonic()`` is ``until``."""
 
-        def repeated(attempt: Callable[[], T]) -> T:
+        def run_reporting(attempt: Callable[[], T]) -> T:
             with WAIT_REPORTER.of(self.url) as wait:
 
                 def pausing(state: RetryCallState) -> None:
@@ -188,7 +188,7 @@ class Http:
                     reraise=True,
                 )(attempt)
 
-        return repeated
+        return run_reporting
 
 
 def _is_remembered(refused: ApiError) -> bool:

@@ -67,7 +67,7 @@ def main() -> None:
     if options.deploys:
         threading.Thread(target=_load_transform, daemon=True).start()
     layout = Layout.at(options.home)
-    layout.deployed.unlink(missing_ok=True)
+    layout.deployment_digest.unlink(missing_ok=True)
     layout.note_start()
     checkpoint = Checkpoint(layout)
     asyncio.run(_serve(options, layout, checkpoint))
@@ -98,7 +98,7 @@ async def _serve(options: argparse.Namespace, layout: Layout, checkpoint: Checkp
         "started": int(time.time() * 1000),
     }
     guard = Guard(os.environ[ACCESS_KEY], patches.is_session)
-    gateway = Gateway(app, guard, identity, checkpoint, is_open=not layout.lost.exists())
+    gateway = Gateway(app, guard, identity, checkpoint, is_open=not layout.recovery_marker.exists())
     await serve(gateway, config)  # type: ignore[arg-type]
 
 
@@ -233,8 +233,8 @@ class Checkpoint:
 
     def note_deployment(self) -> None:
         """Records that the state on disk is that of the running deployment."""
-        if self._layout.deployed.exists():
-            self._layout.deployed.replace(self._layout.saved)
+        if self._layout.deployment_digest.exists():
+            self._layout.deployment_digest.replace(self._layout.saved_digest)
 
 
 def _load_transform() -> None:

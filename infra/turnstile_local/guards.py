@@ -114,13 +114,13 @@ def without_cors(send: Send) -> Send:
     """``send`` that leaves out every header by which a browser would let another origin read the
     answer."""
 
-    async def stripped(message: Message) -> None:
+    async def send_stripped(message: Message) -> None:
         if message["type"] == "http.response.start":
             kept = [pair for pair in message.get("headers", ()) if not pair[0].lower().startswith(b"access-control-")]
             message = {**message, "headers": kept}
         await send(message)
 
-    return stripped
+    return send_stripped
 
 
 def _name(host: str) -> str:

@@ -71,12 +71,12 @@ class Layout:
         return self.home / "tmp"
 
     @property
-    def deployed(self) -> Path:
+    def deployment_digest(self) -> Path:
         """Digest of the deployment of the running stack."""
         return self.state / "deployed.digest"
 
     @property
-    def saved(self) -> Path:
+    def saved_digest(self) -> Path:
         """Digest of the deployment in the emulator's state on disk: a stack that was killed leaves
         an older one."""
         return self.state / "saved.digest"
@@ -93,18 +93,18 @@ class Layout:
         return self.state / "running"
 
     @property
-    def lost(self) -> Path:
+    def recovery_marker(self) -> Path:
         """There from a start after a kill until every table has been marked ``recovering``; its
         time is that of the tables."""
         return self.state / "lost"
 
     def note_start(self) -> None:
         """Notes that a stack runs, and whether the one before was killed."""
-        if self.running.exists() and not self.lost.exists():
-            self.lost.touch()
+        if self.running.exists() and not self.recovery_marker.exists():
+            self.recovery_marker.touch()
             if self.tables.exists():
                 written = self.tables.stat().st_mtime
-                os.utime(self.lost, (written, written))
+                os.utime(self.recovery_marker, (written, written))
         self.running.touch()
 
     def note_end(self, *, saved: bool) -> None:

@@ -164,7 +164,7 @@ class Stack:
         return tuple(notices)
 
     @property
-    def emulated(self) -> bool:
+    def is_emulated(self) -> bool:
         return True
 
     @property
@@ -244,14 +244,14 @@ def _start(
     token_keys = (previous.keys if previous else "") or f"local:{secrets.token_urlsafe(32)}"
     keys = previous.aws_keys if previous and previous.access_key else Keys.random()
     deployment = Deployment.of(root, token, token_keys, settings.functions, settings.parameters)
-    outputs_kept = previous.outputs if previous and _read_text(layout.saved) == deployment.digest else None
+    outputs_kept = previous.outputs if previous and _read_text(layout.saved_digest) == deployment.digest else None
     wanted_port = DEFAULT_PORT if settings.port is None else settings.port
     process, port = launch.launch(layout, wanted_port, keys, deploys=outputs_kept is None, roles=settings.roles)
     url = f"http://{HOST}:{port}"
     try:
         outputs = deployment.carry_out(url, keys, outputs_kept, lambda: launch.wait_ready(process, layout, port))
-        layout.deployed.write_text(deployment.digest)
-        lost = _resume_after_kill(layout, url, keys, outputs) if layout.lost.exists() else None
+        layout.deployment_digest.write_text(deployment.digest)
+        lost = _resume_after_kill(layout, url, keys, outputs) if layout.recovery_marker.exists() else None
         if token or deployment.is_open:  # otherwise only an external issuer's token could create anything
             _bootstrap(url, token)
         if outputs_kept is None:
@@ -292,8 +292,8 @@ def _resume_after_kill(layout: Layout, url: str, keys: Keys, outputs: dict[str, 
             kind="RecoveryFailed",
         ) from error
     launch.open_api(url, keys)
-    since_ms = int(layout.lost.stat().st_mtime * 1000) if layout.tables.exists() else 0
-    layout.lost.unlink()
+    since_ms = int(layout.recovery_marker.stat().st_mtime * 1000) if layout.tables.exists() else 0
+    layout.recovery_marker.unlink()
     functions.invoke(FunctionName=outputs["SweepFunction"], Payload=b"{}", InvocationType="Event")
     return _Lost(since_ms, tables)
 

@@ -57,7 +57,7 @@ class ReadJudge:
         self._arrived: dict[tuple[str, str], Action] = {}
 
     @property
-    def held(self) -> int:
+    def remembered_files(self) -> int:
         """How many added files are remembered."""
         return len(self._arrived)
 

@@ -107,8 +107,8 @@ def open_server(home: Path) -> bool:
     place = Home.at(home)
     if not is_locked(place.lock):
         raise NotRunning(place.path)
-    was_closed = place.closed.exists()
-    place.closed.unlink(missing_ok=True)
+    was_closed = place.closed_marker.exists()
+    place.closed_marker.unlink(missing_ok=True)
     return was_closed
 
 

@@ -167,7 +167,7 @@ class Server:
         return self._state.started_ms
 
     @property
-    def emulated(self) -> bool:
+    def is_emulated(self) -> bool:
         return False
 
     @property

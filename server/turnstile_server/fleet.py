@@ -95,7 +95,7 @@ class Sharing:
         self._journal = FleetJournal(world, lambda: self.member.id)
         granules = {role: GRANULES[role] for role in roles} | ({} if address is None else {CATALOGS: 32})
         self.member = Member(
-            self._journal.watched(), _monotonic_ms, name=f"{socket.gethostname()}:{os.getpid()}", granules=granules,
+            self._journal.recording_world(), _monotonic_ms, name=f"{socket.gethostname()}:{os.getpid()}", granules=granules,
             beat_ms=beat_ms, alone_beat_ms=ALONE_BEATS * beat_ms, address=address,
         )  # fmt: skip
         self._processes = processes or Processes()
@@ -164,7 +164,7 @@ class Sharing:
 
     def _note_given(self) -> None:
         """Records the granules that this process owned before and does not own now."""
-        owned = frozenset(self.member.owned())
+        owned = frozenset(self.member.owned_granules())
         now_ms = _monotonic_ms()
         given = {name: at_ms for name, at_ms in self._given.items() if now_ms - at_ms < GIVEN_BEATS * self._beat_ms}
         self._given = {**given, **dict.fromkeys(self._owned - owned, now_ms)}
@@ -211,9 +211,11 @@ class Sharing:
         before = self.member.id
         beat: Beat = self.member.beat()
         self._note_given()
-        self._metrics.record(self.member.members(), len(self.member.owned()), len(beat.gained), removed=beat.removed)
+        self._metrics.record(
+            self.member.members(), len(self.member.owned_granules()), len(beat.gained), removed=beat.removed
+        )
         if beat.removed:
-            self._journal.refused(before)
+            self._journal.note_removal(before)
         gained = {name.rpartition("/")[0] for name in beat.gained}
         if missed := self._roles if beat.removed or stood_still else gained & self._roles:
             self._catch_up(missed)

@@ -47,7 +47,7 @@ class Home:
         return self.path / "log" / "server.log"
 
     @property
-    def closed(self) -> Path:
+    def closed_marker(self) -> Path:
         """Exists while the server accepts no changes; removing it opens the server."""
         return self.path / "closed"
 

@@ -113,7 +113,7 @@ class Application:
         self._public = self._apps[-1].public
         self._admission = Admission(self._authentication, settings.threads, body_s=settings.body_s)
         self._admission.watch()
-        self._door = Door(Home.at(settings.home).closed if settings.closed else None)
+        self._door = Door(Home.at(settings.home).closed_marker if settings.closed else None)
         self._guard = Guard(settings)
         self._correlation = uuid4().hex[:24]
         self._requests = itertools.count()

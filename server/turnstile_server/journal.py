@@ -67,11 +67,11 @@ class FleetJournal:
         self._thread = threading.Thread(target=self._run, name="fleet events", daemon=True)
         self._thread.start()
 
-    def watched(self) -> World:
+    def recording_world(self) -> World:
         """Returns the world with refs that record their transactions, for the member."""
         return replace(self._world, refs=NotedRefs(self._world.refs, self._note_transaction, self._note_member))
 
-    def refused(self, id: str) -> None:
+    def note_removal(self, id: str) -> None:
         """Notes that the member ``id`` found that it had been removed."""
         self._note([Happening(REFUSED, id)])
 

@@ -140,7 +140,7 @@ class ServerSettings:
     @property
     def is_closed(self) -> bool:
         """Whether it takes no changes now."""
-        return self.closed and Home.at(self.home).closed.exists()
+        return self.closed and Home.at(self.home).closed_marker.exists()
 
     @property
     def wake_socket(self) -> str:

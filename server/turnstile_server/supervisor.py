@@ -252,9 +252,9 @@ def _close(home: Home, settings: ServerSettings) -> None:
     """Leaves the file in the home by which its processes take no changes, or removes that of a
     start before."""
     if settings.closed:
-        home.closed.touch()
+        home.closed_marker.touch()
     else:
-        home.closed.unlink(missing_ok=True)
+        home.closed_marker.unlink(missing_ok=True)
 
 
 def _remove_runtime(previous: ServerState | None) -> None:

@@ -141,8 +141,8 @@ class SparkCatalog(ViewsOfLake):
             loaded = self.inner.loadTable(identifier)
         finally:
             self.lake.handed.state = None
-        self.lake.freshness.loaded(state.table_id, state.tail)
-        self.lake.delta_logs.loaded(state.table_id, loaded, state.tail.latest)
+        self.lake.freshness.note_load(state.table_id, state.tail)
+        self.lake.delta_logs.note_load(state.table_id, loaded, state.tail.latest)
         return loaded
 
     def _stack(self) -> str:
@@ -160,7 +160,7 @@ class SparkCatalog(ViewsOfLake):
             return wanted
         what = "versions after it, and times," if isinstance(wanted, (int, str)) else "writes"
         text = f"'{state.name}' is a clone, pinned to version {latest} of its source: {what} are its source's"
-        raise self.lake.throw.unsupported(text)
+        raise self.lake.throw.unsupported_operation(text)
 
     def capabilities(self) -> JavaObject:
         return self._capabilities
@@ -324,7 +324,7 @@ class SparkCatalog(ViewsOfLake):
             if self.lake.api.drop(dotted_name(levels), table):
                 return True
             if self._iceberg(levels, table):
-                raise self.lake.throw.unsupported(self._about_iceberg(levels, table))
+                raise self.lake.throw.unsupported_operation(self._about_iceberg(levels, table))
             return False
         except ApiError as e:
             if e.type == "InvalidName":
@@ -336,7 +336,7 @@ class SparkCatalog(ViewsOfLake):
             return bool(paths.purgeTable(identifier))
         if self._state_if_any(*self._split(identifier)) is None:
             return False
-        raise self.lake.throw.unsupported(refusals.purge(self.lake.name))
+        raise self.lake.throw.unsupported_operation(refusals.purge(self.lake.name))
 
     def renameTable(self, old: JavaObject, new: JavaObject) -> None:
         levels, table = self._split(old)
@@ -371,7 +371,7 @@ class SparkCatalog(ViewsOfLake):
         try:
             scope.move(state, Name(dotted_name(levels), table), new)
         except TurnstileError as e:
-            raise self.lake.throw.refused(e) from None
+            raise self.lake.throw.refusal(e) from None
         return True
 
     def _exists(self, scope: Scope, levels: list[str], table: str) -> bool:

@@ -65,7 +65,7 @@ class LakeContext:
 
     def check_open(self) -> None:
         """Raises ``TURNSTILE_DETACHED`` after :meth:`close`."""
-        if self.api.http.closed:
+        if self.api.http.is_closed:
             text = (
                 f"this object of the lake '{self.name}' was detached, or another lake was attached under its name: "
                 "use the result of the last attach()"

@@ -74,13 +74,13 @@ class LakeCatalog(Proxy):
         """The exception to throw if there is no Delta table of this name; for an Iceberg table it
         says so."""
         if self._iceberg(levels, name):
-            return self.lake.throw.unsupported(self._about_iceberg(levels, name))
+            return self.lake.throw.unsupported_operation(self._about_iceberg(levels, name))
         return self.lake.throw.no_such_table(self.lake.name, *levels, name)
 
     def _not_made(self, e: ApiError, levels: list[str], name: str) -> Py4JJavaError:
         """The exception to throw when a table did not get this name."""
         if e.type == "AlreadyExists" and e.body.get("kind") == "iceberg-table":
-            return self.lake.throw.unsupported(self._about_iceberg(levels, name))
+            return self.lake.throw.unsupported_operation(self._about_iceberg(levels, name))
         return self.lake.throw.table_error(e, self.lake.name, *levels, name)
 
     def _about_iceberg(self, levels: list[str], name: str) -> str:
@@ -114,21 +114,21 @@ class LakeCatalog(Proxy):
                 return None
             raise self.lake.throw.other(e) from None
         except TurnstileError as e:
-            raise self.lake.throw.refused(e) from None
+            raise self.lake.throw.refusal(e) from None
 
     def _scope(self) -> Scope | None:
         """The transaction or snapshot that the calling JVM thread is in; throws when it is over."""
         try:
             return self.lake.scopes.current(self.session)
         except TurnstileError as e:
-            raise self.lake.throw.refused(e) from None
+            raise self.lake.throw.refusal(e) from None
 
     def _outside_of_scopes(self, statement: str) -> None:
         """Throws where a statement that changes the catalog is made in a transaction or snapshot,
         which holds only commits."""
         if self._scope() is not None:
             text = f"{statement} in a transaction or snapshot: '{self.lake.name}' would do it at once, for all sessions. Do it outside"
-            raise self.lake.throw.unsupported(text)
+            raise self.lake.throw.unsupported_operation(text)
 
     def _changing(self, statement: str) -> Scope | None:
         """The transaction that is to hold a change of the catalog; None outside of one. Throws
@@ -136,7 +136,7 @@ class LakeCatalog(Proxy):
         scope = self._scope()
         if scope is not None and scope.fixed_catalog:
             reason = f"{statement} in a transaction or snapshot: {scope.fixed_catalog}. Do it outside"
-            raise self.lake.throw.unsupported(reason)
+            raise self.lake.throw.unsupported_operation(reason)
         return scope
 
     def _writable(self, state: TableState) -> TableState:
@@ -146,14 +146,14 @@ class LakeCatalog(Proxy):
             text = (
                 f"'{state.name}' is a clone, pinned to version {state.tail.latest} of its source: it cannot be changed"
             )
-            raise self.lake.throw.unsupported(text)
+            raise self.lake.throw.unsupported_operation(text)
         return state
 
     def _refuse(self, reason: str | None) -> None:
         """Throws ``UnsupportedOperationException`` when there is a reason to (see
         :mod:`turnstile_spark.refusals`)."""
         if reason:
-            raise self.lake.throw.unsupported(reason)
+            raise self.lake.throw.unsupported_operation(reason)
 
     def tableExists(self, identifier: JavaObject) -> bool:
         return self._state_if_any(*self._split(identifier)) is not None
@@ -316,7 +316,7 @@ class Delegate(LakeCatalog):
         levels, table = self._split(identifier)
         table_id = self.lake.take_staged_id(str(properties.get("location")))
         if table_id is None:
-            raise self.lake.throw.unsupported("a lake holds only the Delta tables that it creates itself")
+            raise self.lake.throw.unsupported_operation("a lake holds only the Delta tables that it creates itself")
         try:
             state = self.lake.api.register(dotted_name(levels), table, table_id)
         except ApiError as e:
@@ -337,22 +337,22 @@ class Delegate(LakeCatalog):
         return self.jvm.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
 
     def alterTable(self, identifier: JavaObject, changes: JavaObject) -> JavaObject:
-        raise self.lake.throw.unsupported("ALTER TABLE of something that is not a Delta table")
+        raise self.lake.throw.unsupported_operation("ALTER TABLE of something that is not a Delta table")
 
     def createTableLike(self, *_: Any) -> JavaObject:
-        raise self.lake.throw.unsupported("CREATE TABLE LIKE reaches the lake above Delta's catalog")
+        raise self.lake.throw.unsupported_operation("CREATE TABLE LIKE reaches the lake above Delta's catalog")
 
     def dropTable(self, identifier: JavaObject) -> bool:
-        raise self.lake.throw.unsupported("DROP TABLE reaches the lake above Delta's catalog")
+        raise self.lake.throw.unsupported_operation("DROP TABLE reaches the lake above Delta's catalog")
 
     def purgeTable(self, identifier: JavaObject) -> bool:
-        raise self.lake.throw.unsupported("DROP TABLE PURGE reaches the lake above Delta's catalog")
+        raise self.lake.throw.unsupported_operation("DROP TABLE PURGE reaches the lake above Delta's catalog")
 
     def renameTable(self, old: JavaObject, new: JavaObject) -> None:
-        raise self.lake.throw.unsupported("RENAME reaches the lake above Delta's catalog")
+        raise self.lake.throw.unsupported_operation("RENAME reaches the lake above Delta's catalog")
 
     def loadChangelog(self, *_: Any) -> JavaObject:
-        raise self.lake.throw.unsupported("Delta reads change data itself")
+        raise self.lake.throw.unsupported_operation("Delta reads change data itself")
 
     def listFunctions(self, levels: JavaObject) -> JavaObject:
         return self.jvm.array("org.apache.spark.sql.connector.catalog.Identifier", [])
@@ -386,7 +386,7 @@ class ScopeDelegate(Delegate):
         table_id = self.lake.take_staged_id(location)
         scope = self._changing("CREATE TABLE")
         if table_id is None or scope is None:
-            raise self.lake.throw.unsupported("a lake holds only the Delta tables that it creates itself")
+            raise self.lake.throw.unsupported_operation("a lake holds only the Delta tables that it creates itself")
         conf = self.session.sessionState().newHadoopConf()
         credentials = self.lake.credentials.of_new_table(table_id, location)
         self.lake.credentials.adopt(table_id, credentials)
@@ -399,15 +399,15 @@ class ScopeDelegate(Delegate):
         try:
             scope.create(state, name, first)
         except TurnstileError as e:
-            raise self.lake.throw.refused(e) from None
+            raise self.lake.throw.refusal(e) from None
         self.lake.learn(state)
         return self._v1_table(state)
 
     def _v1_table(self, state: TableState) -> JavaObject:
         scope = self._scope()
         if scope is None:
-            raise self.lake.throw.refused(over())
+            raise self.lake.throw.refusal(over())
         try:
-            return scope.described(state, lambda: self.lake.v1_tables.in_scope(state, scope))
+            return scope.cached_description(state, lambda: self.lake.v1_tables.in_scope(state, scope))
         except ApiError as e:
             raise self.lake.throw.other(e) from None

@@ -42,7 +42,7 @@ class DeltaLogs:
         log = self._logs.get(table_id)
         return log.delta_log if log else None
 
-    def loaded(self, table_id: str, table: JavaObject, latest: int) -> None:
+    def note_load(self, table_id: str, table: JavaObject, latest: int) -> None:
         """Takes note of a load: ``table`` is Delta's ``DeltaTableV2``, ``latest`` the version that
         the server named. A log that cannot be read is left to Delta, which reports it when it needs
         it.

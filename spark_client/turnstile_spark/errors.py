@@ -131,7 +131,7 @@ class Throw:
         """SCHEMA_NOT_EMPTY."""
         return throw(self.jvm.new(_ANALYSIS + "NonEmptyNamespaceException", self.jvm.strings(levels)))
 
-    def unsupported(self, text: str) -> Py4JJavaError:
+    def unsupported_operation(self, text: str) -> Py4JJavaError:
         """An operation that a lake does not have; PySpark raises
         ``UnsupportedOperationException``."""
         return throw(self.jvm.new("java.lang.UnsupportedOperationException", text))
@@ -141,7 +141,7 @@ class Throw:
         that fits."""
         return throw(self.jvm.new("java.lang.IllegalStateException", f"[{e.condition}] {e}"))
 
-    def refused(self, e: TurnstileError) -> Py4JJavaError:
+    def refusal(self, e: TurnstileError) -> Py4JJavaError:
         """An error of this package, which PySpark raises as it is."""
         return throw(self.jvm.new("java.lang.IllegalStateException", str(e)))
 

@@ -75,7 +75,7 @@ class Freshness:
         self._generations: Counter[str] = Counter()
         self._local = threading.local()
 
-    def loaded(self, table_id: str, tail: Tail) -> None:
+    def note_load(self, table_id: str, tail: Tail) -> None:
         """Remembers a load that Spark made on the calling JVM thread."""
         tickets: Grant = self._local.__dict__.setdefault("tickets", {})
         tickets.pop(table_id, None)

@@ -47,7 +47,7 @@ class LakeCommands(Proxy):
                 return self._drop_feature(command, session)
             return self._vacuum(command, session)
         except ValueError as e:
-            raise self.lake.throw.unsupported(f"[TURNSTILE_REFUSED] {e}") from None
+            raise self.lake.throw.unsupported_operation(f"[TURNSTILE_REFUSED] {e}") from None
 
     def _optimize(self, command: JavaObject, session: JavaObject) -> JavaObject:
         table = command.child().table()
@@ -73,7 +73,7 @@ class LakeCommands(Proxy):
                 f"REORG TABLE ... APPLY ({mode}): the lake makes Iceberg metadata of a Delta table itself, without a rewrite (docs/iceberg.md);"
                 " APPLY (PURGE) rewrites files"
             )
-            raise self.lake.throw.unsupported(text)
+            raise self.lake.throw.unsupported_operation(text)
         predicates = [str(p) for p in items(command.predicates())]
         return self._rewritten(session, command.target().table(), "reorg", predicates)
 
@@ -81,7 +81,7 @@ class LakeCommands(Proxy):
         """By ``DeltaTable.dropFeatureSupport``; as SQL it reaches the catalog."""
         schema = str(command.table().update().metadata().schemaString())
         if reason := refusals.dropped_feature(self.lake.name, str(command.featureName()), schema):
-            raise self.lake.throw.unsupported(reason)
+            raise self.lake.throw.unsupported_operation(reason)
         return command.run(session)
 
     def _rewritten(

@@ -182,7 +182,7 @@ class _TableWork:
     def _check(self, *, before_commit: bool = False) -> None:
         """Raises the reason for ending the run. ``before_commit``: a written bin is committed next:
         then only a lost lease ends the run."""
-        if self._lease is not None and self._lease.lost:
+        if self._lease is not None and self._lease.is_lost:
             raise _Stop("another process may have the table: the lease could not be renewed", lost=True)
         if not before_commit and self._stop_s is not None and time.time() >= self._stop_s:
             raise _Stop("its window, or its budget of today, is over")
@@ -221,7 +221,7 @@ class _Lease:
         self._thread = threading.Thread(target=self._renew, name="turnstile-lease", daemon=True)
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         return self._refused or time.monotonic() - self._held_s > self._term_s
 
     def _renew(self) -> None:

@@ -29,7 +29,7 @@ class OptimizeMetrics:
         self._vectors = 0
         self._vector_rows = 0
 
-    def committed(
+    def count_bin(
         self, one_bin: JavaObject, adds: Sequence[JavaObject], removes: Sequence[JavaObject], vectors: Sequence[Any]
     ) -> None:
         """Counts a bin that was committed: Delta's ``Bin``, its ``AddFile`` and ``RemoveFile``
@@ -42,7 +42,7 @@ class OptimizeMetrics:
         self._vectors += len(vectors)
         self._vector_rows += sum(int(vector.cardinality()) for vector in vectors)
 
-    def planned(self, path: str, snapshot: JavaObject, considered: int, strategy: JavaObject) -> None:
+    def note_plan(self, path: str, snapshot: JavaObject, considered: int, strategy: JavaObject) -> None:
         """Takes note of the first plan: of which path, of which snapshot, how many files it looked
         at, by which of Delta's strategies."""
         self._path = path

@@ -38,7 +38,7 @@ class ViewsOfLake(LakeCatalog):
         try:
             definition = definition_of(".".join((self.lake.name, *levels, name)), metadata)
         except ViewNotForSpark as e:
-            raise self.lake.throw.unsupported(str(e)) from None
+            raise self.lake.throw.unsupported_operation(str(e)) from None
         return to_java(self.jvm, definition, self.lake.name)
 
     def loadView(self, identifier: JavaObject) -> JavaObject:
@@ -80,7 +80,7 @@ class ViewsOfLake(LakeCatalog):
         except ApiError as e:
             raise self._failure(e, identifier, levels) from None
         except ViewNotForSpark as e:
-            raise self.lake.throw.unsupported(f"CREATE VIEW: {e}") from None
+            raise self.lake.throw.unsupported_operation(f"CREATE VIEW: {e}") from None
         return view
 
     def replaceView(self, identifier: JavaObject, view: JavaObject) -> JavaObject:
@@ -92,7 +92,7 @@ class ViewsOfLake(LakeCatalog):
                 raise self.lake.throw.no_such_view(identifier) from None
             raise self.lake.throw.other(e) from None
         except ViewNotForSpark as e:
-            raise self.lake.throw.unsupported(f"ALTER VIEW: {e}") from None
+            raise self.lake.throw.unsupported_operation(f"ALTER VIEW: {e}") from None
         return view
 
     def createOrReplaceView(self, identifier: JavaObject, view: JavaObject) -> JavaObject:
@@ -139,5 +139,5 @@ class ViewsOfLake(LakeCatalog):
                     f"ALTER {kind} ... RENAME TO {'.'.join(to_levels)}.{to_name}: nothing can leave its catalog by RENAME. "
                     f"Copy it with CREATE {kind} ... AS SELECT"
                 )
-                raise self.lake.throw.unsupported(text)
+                raise self.lake.throw.unsupported_operation(text)
         return to_levels or levels, to_name

@@ -103,7 +103,7 @@ def test_i1_i2_i3_nothing_that_was_published_is_lost_or_overwritten_by_a_kill(tm
     with Stack.start(stack.home, port=0) as third:
         assert not third.state.was_killed and len(third.notices) == 1, "an orderly stop loses nothing"
         assert Layout.at(third.home).running.exists()
-    assert not layout.running.exists() and not layout.lost.exists()
+    assert not layout.running.exists() and not layout.recovery_marker.exists()
 
 
 def test_i1_a_start_that_is_killed_before_the_tables_were_stopped_is_made_up_for_by_the_next(
@@ -124,9 +124,11 @@ def test_i1_a_start_that_is_killed_before_the_tables_were_stopped_is_made_up_for
         patch.setattr(launch, "open_api", died)
         with pytest.raises(KeyboardInterrupt):
             Stack.start(stack.home, port=0)
-    assert layout.lost.exists() and not layout.running.exists(), "it stopped in order, but did not come so far"
+    assert layout.recovery_marker.exists() and not layout.running.exists(), (
+        "it stopped in order, but did not come so far"
+    )
     with Stack.start(stack.home, port=0) as again:
         assert again.state.was_killed and "STATE WAS LOST" in again.notices[1]
-        assert not layout.lost.exists()
+        assert not layout.recovery_marker.exists()
         with again.client() as api:
             assert api.get("/v1/catalogs").status_code == 200

@@ -270,7 +270,7 @@ def status(api: Api, *, output: Format) -> None:
     out.say(f"running at [bold]{report['url']}[/bold], version {report['version']}")
     if service is not None:
         age = out.span(time.time() * 1000 - service.started_ms)
-        kind = "emulated deployment" if service.emulated else "server"
+        kind = "emulated deployment" if service.is_emulated else "server"
         out.say(f"{kind}, process {service.pids[0]}, up {age}, in {escape(str(service.home))}")
     unpublished = report["commits_unpublished"]
     parts = [f"{len(names)} {state}" for state, names in stopped.items() if names]
@@ -342,7 +342,7 @@ def _document(service: Running) -> dict[str, Any]:
         "lake_root": service.lake_root,
         "log": str(service.log),
         "authentication": service.authentication,
-        "emulated": service.emulated,
+        "emulated": service.is_emulated,
         "notices": list(service.notices),
     }
 
@@ -358,7 +358,7 @@ def _start(
     **settings: Any,
 ) -> Running:
     service = running_service(home)
-    if aws or (service is not None and service.emulated):
+    if aws or (service is not None and service.is_emulated):
         from turnstile_local import Stack
 
         if settings:

@@ -175,7 +175,7 @@ def watch(lake: Any) -> list[Attempt]:
     attempts: list[Attempt] = []
     propose = lake.api.propose
 
-    def watched(table_id: str, proposal: dict[str, Any]) -> Any:
+    def propose_watched(table_id: str, proposal: dict[str, Any]) -> Any:
         kind = "inline" if "inline" in proposal else "staged"
         started = time.perf_counter()
         try:
@@ -187,7 +187,7 @@ def watch(lake: Any) -> list[Attempt]:
         attempts.append(Attempt(table_id, kind, won=True, ms=(time.perf_counter() - started) * 1000))
         return answer
 
-    lake.api.propose = watched
+    lake.api.propose = propose_watched
     return attempts
 
 

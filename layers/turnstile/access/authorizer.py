@@ -135,7 +135,7 @@ class Guard:
         self.chain: Chain | None = None
 
     @property
-    def authorized(self) -> bool:
+    def is_authorized(self) -> bool:
         """Whether every need was checked and held. A request is not answered before."""
         return not self._open and not self._inside
 

@@ -136,7 +136,7 @@ class TableAuthorizer:
             return None
         if now.path:
             return now.path if _leads(tree, now.path, table_id) else None
-        path = tree.named(table_id)
+        path = tree.name_of(table_id)
         return None if path is None else self._keep(table_id, now.catalog, path).path
 
     def _name(self, table_id: str) -> Target:

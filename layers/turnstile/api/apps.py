@@ -194,9 +194,9 @@ def _opener(services: Services | None, read: Callable[[], Settings], *parts: str
     """Returns a function that opens an app's services, with ``parts`` built: existing services, or
     services by the settings."""
 
-    def opened() -> Services:
+    def open_services() -> Services:
         here = services or Services.open(read())
         here.prepare(*parts)
         return here
 
-    return opened
+    return open_services

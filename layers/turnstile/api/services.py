@@ -99,7 +99,7 @@ class Services:
         for part in parts:
             getattr(self, part)
 
-    def restored(self) -> None:
+    def begin_anew(self) -> None:
         """Called in each sandbox that continues from a snapshot, before its first request: state
         that the sandboxes would share by the snapshot begins anew."""
         from turnstile.adapters.opening import begin_anew
@@ -393,7 +393,7 @@ class Services:
         return Clients(self.world, secrets.token_bytes)
 
     @property
-    def signed(self) -> SignedTokens:
+    def signed_tokens(self) -> SignedTokens:
         """Signed tokens by the keys that count now."""
         from turnstile.api.auth.signed import SignedTokens, from_settings
 
@@ -416,12 +416,12 @@ class Services:
         """Policies, and heavy work by workers."""
         from turnstile.maintenance.runs import MaintenanceRuns
 
-        def indexed(head: TableHead, version: int) -> SurveyedFiles | None:
+        def indexed_survey(head: TableHead, version: int) -> SurveyedFiles | None:
             from turnstile.planning.survey import IndexedSurvey
 
             return IndexedSurvey(self.planner)(head, version)
 
-        return MaintenanceRuns(self.world, self.open_reader, self.metadata, indexed)
+        return MaintenanceRuns(self.world, self.open_reader, self.metadata, indexed_survey)
 
     @cached_property
     def holds(self) -> Holds:

@@ -68,7 +68,7 @@ class StreamHandler:
     def _note(self, done: Round, event: Mapping[str, Any]) -> None:
         """Notes for the sweeper the tables that this batch leaves unpublished."""
         world = self.services.world
-        notes = done.unsettled(world.ids.uuid()[:8])
+        notes = done.tables_to_revisit(world.ids.uuid()[:8])
         if notes:
             AttentionRow(world).note(notes)
         now = world.clock.now_ms()

@@ -156,7 +156,7 @@ class Adoption:
             if not is_awaited(present):
                 return None
             adopted = msgspec.structs.replace(present, external=None)
-            full = dotted_name(view.tree.catalog, *view.written(namespace), present.name)
+            full = dotted_name(view.tree.catalog, *view.written_levels(namespace), present.name)
             head = first_head(space, view, path, table=adopted, metadata=metadata, zero=zero)
             writes = (
                 Insert(head, (new_row("I2"),)),
@@ -186,7 +186,7 @@ class Adoption:
         if row is None:
             return None
         tree = self._reader.current(row["catalog"])
-        path = tree.named(table_id)
+        path = tree.name_of(table_id)
         if path is None:
             return None
         table = View(tree, self._reader.store).table(path[:-1], path[-1])
@@ -235,7 +235,7 @@ class AwaitedDrops:
         Again is accepted."""
 
         def change(view: View) -> Edit | None:
-            path = view.tree.named(table_id)
+            path = view.tree.name_of(table_id)
             if path is None or not is_awaited(view.table(path[:-1], path[-1])):
                 return None
             end = _end_of_wait(self._world.space.external(table_id), table_id)

@@ -128,7 +128,7 @@ class Catalogs:
             if not tree.empty:
                 problem = f"catalog '{name}' is not empty"
                 raise StateConflict("NamespaceNotEmpty", problem, field="catalog", remedy="drop it with force")
-            gone = self._world.space.gone(name)
+            gone = self._world.space.dropped_catalog(name)
             writes = drop_catalog(self._reader.key(name), gone, tree.catalog, tree.head, self._world.clock.now_ms())
             return Edit(f"drop catalog {name}", remove=((name,),), writes=writes)
 

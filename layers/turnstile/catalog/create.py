@@ -104,7 +104,7 @@ class Staging:
         else:
             view.tree.parent(namespace)
             require_free(view, (*namespace, name), "name")
-            written = view.written(namespace)
+            written = view.written_levels(namespace)
         table_id = self._world.ids.uuid()
         location = managed_location(root, view.tree.catalog, written, table_id)
         check(table_id, location)
@@ -132,7 +132,7 @@ def _written_if_there(view: View, namespace: Path) -> Path:
     depth = 0
     while depth < len(namespace) and view.tree.find(namespace[: depth + 1]) is not None:
         depth += 1
-    return (*view.written(namespace[:depth]), *namespace[depth:])
+    return (*view.written_levels(namespace[:depth]), *namespace[depth:])
 
 
 def read_version_zero(world: World, limits: Limits, location: str, table_id: str) -> Content:
@@ -176,7 +176,7 @@ def first_head(space: Space, view: View, path: Path, *, table: Table, metadata: 
         key=space.table(table.table_id),
         table_id=table.table_id,
         catalog=view.tree.catalog,
-        name=dotted_name(view.tree.catalog, *view.written(path[:-1]), table.name),
+        name=dotted_name(view.tree.catalog, *view.written_levels(path[:-1]), table.name),
         location=table.location,
         metadata=metadata,
         version=0,
@@ -269,7 +269,7 @@ class Registrar:
         self._committer.commit(catalog, change, row=rows[catalog_key], on_rejected=prepared.on_rejected)
         return Registration(table_id, replayed=registered.head is not None)
 
-    def prepared(
+    def prepare(
         self, catalog: str, namespace: Path, name: str, table_id: str, *, comment: str | None, principal: Principal
     ) -> CatalogChange:
         """As ``register``, to be committed with others; steps 1 and 2. A table that is registered
@@ -312,7 +312,7 @@ class Registrar:
             registered.refuse(table_id)
             view.tree.parent(namespace)
             require_free(view, path, "name")
-            full = dotted_name(view.tree.catalog, *view.written(namespace), name)
+            full = dotted_name(view.tree.catalog, *view.written_levels(namespace), name)
             head = first_head(space, view, path, table=table, metadata=metadata, zero=zero)
             owner = owner_row(space, table.location, table_id, view.tree.catalog, table.created)
             writes = (Insert(head, (new_row("I2"),)), use_staging(staging_key), owner)

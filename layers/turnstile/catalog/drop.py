@@ -88,7 +88,7 @@ class Dropper:
 
         self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
 
-    def prepared(self, catalog: str, namespace: Path, name: str) -> CatalogChange:
+    def prepare(self, catalog: str, namespace: Path, name: str) -> CatalogChange:
         """The drop of a managed table or a clone, to be committed with others; no request. It
         raises as ``drop``, and UnsupportedTable for another table: an imported one is published
         first, and a registered one is looked up by its location.

@@ -84,7 +84,7 @@ class Listings:
             catalog, parent, NAMESPACE, as_of=as_of, token=page_token, size=page_size(max_results), deep=deep
         )
         view = View(moment.tree, self._reader.store)
-        above = {path: view.written(path) for path in {path_of(key)[:-1] for key, _ in items}}
+        above = {path: view.written_levels(path) for path in {path_of(key)[:-1] for key, _ in items}}
         namespaces = [
             NamedNamespace((*above[path_of(key)[:-1]], entity.name), entity, moment.tree.catalog)
             for key, entity in items
@@ -205,7 +205,7 @@ class Entries:
             raise NotFound("table", dotted_name(catalog, *path), field="table", remedy="check the name")
         view = View(moment.tree, self._reader.store)
         entity = view.entity(entry.obj)
-        written = (*view.written(namespace), entity.name)
+        written = (*view.written_levels(namespace), entity.name)
         return Entry(moment.tree.catalog, moment.tree.head, written, entity, version_in(moment.versions, entity))
 
 

@@ -130,9 +130,9 @@ class Loader:
         if isinstance(head, RegisteredTable):
             remedy = "read it by its location; to commit to it here, drop it first (its files stay), then import it"
             raise without_head(head.table, remedy)
-        return self.loaded(head, content=content and (self._guard is None or self._guard.may(read_table)))
+        return self.state_at(head, content=content and (self._guard is None or self._guard.may(read_table)))
 
-    def loaded(self, head: TableHead, *, content: bool = False) -> TableState:
+    def state_at(self, head: TableHead, *, content: bool = False) -> TableState:
         """Returns the table as of a HEAD that was just read or written. Raises as ``load``."""
         metadata = self._metadata.get(head.catalog, head.metadata)
         return TableState(head, metadata, self._commits.of(head, 0, MAX_VERSION, content=content))
@@ -141,9 +141,9 @@ class Loader:
         """Returns the present entity of the name: a HEAD, or a table that is registered only.
         Raises NotFound; InvalidCommit if the awaited version 0 is there, and breaks the contract.
         """
-        return self.found(catalog, namespace, table).table
+        return self.find_details(catalog, namespace, table).table
 
-    def found(self, catalog: str, namespace: Sequence[str], table: str) -> Found:
+    def find_details(self, catalog: str, namespace: Sequence[str], table: str) -> Found:
         """As ``find``, with everything else that was read on the way."""
         path = tuple(namespace)
         resolved, row, beside = self._resolve(catalog, path, table)
@@ -155,7 +155,7 @@ class Loader:
             if is_awaited(entity) and self._adopt is not None:
                 assert isinstance(entity, Table)
                 if self._adopt(resolved.catalog, (*path, table), entity):
-                    return self.found(catalog, namespace, table)
+                    return self.find_details(catalog, namespace, table)
             if isinstance(entity, Table) and entity.external is not None:
                 return Found(RegisteredTable(resolved.catalog, entity, resolved.entity), beside.tree)
         if row is None or row["state"] == "dropped":

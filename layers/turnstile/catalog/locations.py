@@ -82,7 +82,7 @@ def owning_table(world: World, reader: CatalogReader, own: Row, location: str) -
     if row is None:
         return None
     tree = reader.unauthorized_at(own["catalog"], row)
-    path = tree.named(own["table_id"])
+    path = tree.name_of(own["table_id"])
     what = "external table"
     files = "its files stay"
     if path is None:

@@ -156,7 +156,7 @@ def properties_altered(
 def named_namespace(view: View, path: Path) -> NamedNamespace:
     """Raises NotFound."""
     namespace = view.namespace(path)
-    return NamedNamespace(view.written(path), namespace, view.tree.catalog)
+    return NamedNamespace(view.written_levels(path), namespace, view.tree.catalog)
 
 
 def check_properties(entity: E, before: E | None = None) -> E:

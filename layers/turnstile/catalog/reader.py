@@ -191,7 +191,7 @@ class View:
         assert isinstance(entity, Table)
         return entity
 
-    def written(self, namespace: Path) -> Path:
+    def written_levels(self, namespace: Path) -> Path:
         """Returns the levels of an existing namespace as they were written. Raises NotFound."""
         levels = [self.tree.namespace(namespace[: end + 1]).obj for end in range(len(namespace))]
         entities = self.entities(levels)

@@ -59,11 +59,11 @@ class Renamer:
         registered only and ``external`` is not set.
         """
         target = check_path(namespace if new_namespace is None else new_namespace)
-        prepared = self.prepared(catalog, namespace, name, new_name, target, external=external)
+        prepared = self.prepare(catalog, namespace, name, new_name, target, external=external)
         tree = self._committer.commit(catalog, prepared.apply, on_rejected=prepared.on_rejected)
-        return (*View(tree, self._reader.store).written(target), new_name)
+        return (*View(tree, self._reader.store).written_levels(target), new_name)
 
-    def prepared(
+    def prepare(
         self, catalog: str, namespace: Path, name: str, new_name: str, target: Path, *, external: bool
     ) -> CatalogChange:
         """As ``rename``, to be committed with others. No request."""
@@ -82,7 +82,7 @@ class Renamer:
             view.tree.parent(target)
             if not same:
                 require_free(view, wanted, "name")
-            full = dotted_name(view.tree.catalog, *view.written(target), new_name)
+            full = dotted_name(view.tree.catalog, *view.written_levels(target), new_name)
             head = rename_head(self._world.space.table(old.table_id), full, self._world.clock.now_ms())
             return Edit(
                 f"rename table {dotted_name(*source)} to {dotted_name(*wanted)}",
@@ -145,7 +145,7 @@ class NamespaceMover:
             if recased and new == old:
                 return None
             full = dotted_name(
-                view.tree.catalog, *view.written(parent), new_name
+                view.tree.catalog, *view.written_levels(parent), new_name
             )  # raises NotFound for a missing level
             if not recased:
                 require_free(view, target, "name")

@@ -92,7 +92,7 @@ class CatalogStore:
         if tree is None and segment and self.peek(catalog, segment) is None:
             objs = self._objs.get_many(self._space.objs(catalog), [head, segment])
             if segment in objs:
-                self._cache_segment(catalog, segment, objs[segment].decoded(unpack))
+                self._cache_segment(catalog, segment, objs[segment].decode_with(unpack))
             tree = self._cache_tree(catalog, objs[head]) if head in objs else None
         elif tree is None:
             tree = self.find_tree(catalog, head)
@@ -114,7 +114,7 @@ class CatalogStore:
         if tree is not None:
             return tree.commit
         obj = self._commit_obj(catalog, id)
-        return obj.decoded(decode_commit) if obj is not None else None
+        return obj.decode_with(decode_commit) if obj is not None else None
 
     def _commit_obj(self, catalog: str, id: str) -> Obj | None:
         obj = self._objs.get(self._space.objs(catalog), id) if is_commit_id(id) else None
@@ -131,7 +131,7 @@ class CatalogStore:
         obj = self._objs.get(self._space.objs(catalog), id)
         if obj is None:
             raise TurnstileError(f"catalog index segment {id} is missing", remedy="restore the objs table")
-        return self._cache_segment(catalog, id, obj.decoded(unpack))
+        return self._cache_segment(catalog, id, obj.decode_with(unpack))
 
     def peek(self, catalog: str, id: str) -> Index | None:
         """Returns the segment if it is cached: no request."""
@@ -150,7 +150,7 @@ class CatalogStore:
         missing = [id for id in ids if id not in entities]
         objs = self._objs.get_many(self._space.objs(catalog), missing) if missing else {}
         for id, obj in objs.items():
-            entities[id] = obj.decoded(decode)
+            entities[id] = obj.decode_with(decode)
             self._entities.put((folded, id), entities[id], len(obj.payload) * _DECODED)
         for id in missing:
             if id not in entities:
@@ -179,7 +179,7 @@ class CatalogStore:
         commits = {**before, commit_id: commit}
         objs = [Obj(space, id, COMMIT.name, encode_commit(each), created) for id, each in commits.items()]
         objs += [Obj(space, id, kind_of(entity), encode(entity), created) for id, entity in entities.items()]
-        objs += [Obj(space, id, SEGMENT.name, index.packed, created) for id, index in segments.items()]
+        objs += [Obj(space, id, SEGMENT.name, index.packed_bytes, created) for id, index in segments.items()]
         self._objs.put_many(objs)
         for id, entity in entities.items():
             self._entities.put((catalog.casefold(), id), entity, 1024)
@@ -196,7 +196,7 @@ class CatalogStore:
 
     def _cache_tree(self, catalog: str, obj: Obj) -> Tree:
         segments = self.segments(catalog)
-        tree = obj.decoded(lambda payload: Tree.of(catalog, obj.id, decode_commit(payload), segments))
+        tree = obj.decode_with(lambda payload: Tree.of(catalog, obj.id, decode_commit(payload), segments))
         return self._cache(tree, len(obj.payload))
 
     def _cache(self, tree: Tree, size: int) -> Tree:
@@ -204,7 +204,7 @@ class CatalogStore:
         return tree
 
     def _cache_segment(self, catalog: str, id: str, index: Index) -> Index:
-        self._segments.put((catalog.casefold(), id), index, 1024 + len(index.packed) * _DECODED)
+        self._segments.put((catalog.casefold(), id), index, 1024 + len(index.packed_bytes) * _DECODED)
         return index
 
 

@@ -43,4 +43,4 @@ class Heartbeat:
     def _as_it_is(self) -> Attempt | None:
         """The attempt as a renewal without an answer has left it; None where another one was
         begun."""
-        return self._tasks.held(self.attempt.name, self.attempt.task.attempt)
+        return self._tasks.running_attempt(self.attempt.name, self.attempt.task.attempt)

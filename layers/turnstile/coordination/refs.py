@@ -160,7 +160,7 @@ class NamedRefs:
         if len(names) > ref_rights.MAX_NAMES:
             ref = self._visible(name, self._read(name), least)
             names = frozenset(held for held in names if ref.rights.get(held, 0) >= least)
-        return (ref_rights.permitted(sorted(names)[: ref_rights.MAX_NAMES], least),)
+        return (ref_rights.permission_clause(sorted(names)[: ref_rights.MAX_NAMES], least),)
 
     def _replace(self, name: str, token: str, value: str | None, request_id: str | None, least: int) -> WriteResult:
         id = self._request(request_id)

@@ -201,7 +201,7 @@ class Tasks:
         other = _task_of(written.current) or Task()
         return Busy(other.until, other.attempt)
 
-    def held(self, name: str, attempt: int) -> Attempt | None:
+    def running_attempt(self, name: str, attempt: int) -> Attempt | None:
         """The running attempt of that number, for a process that knows no more of it: one read.
         None when it has ended, or another attempt was begun. A task is still there after its lease
         is over, until it is taken over.

@@ -70,7 +70,7 @@ class ContentChanged(StorageFault):
 
 
 def read_head(world: World, table_id: str) -> TableHead:
-    """Returns the HEAD as a reader sees it (``undecided.seen``), in any state, also a dropped
+    """Returns the HEAD as a reader sees it (``undecided.as_folded``), in any state, also a dropped
     table's tombstone: one strongly consistent read, and one more while a large group is decided.
     Raises NotFound.
     """
@@ -144,7 +144,9 @@ class Commits:
         """``read_head``."""
         return read_head(self._world, table_id)
 
-    def listed(self, table_id: str, start: int = 0, end: int = MAX_VERSION, *, content: bool = False) -> Listing:
+    def of_present_head(
+        self, table_id: str, start: int = 0, end: int = MAX_VERSION, *, content: bool = False
+    ) -> Listing:
         """As ``of``, for the table's present HEAD."""
         return self.of(self.head(table_id), start, end, content=content)
 
@@ -257,7 +259,7 @@ def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
     if entry.inline:
         obj = world.objs.get(world.space.objs(head.catalog), entry.obj) if entry.obj else None
         if obj is not None:
-            return final_bytes(place, obj.decoded(unpack))
+            return final_bytes(place, obj.decode_with(unpack))
         return _published_content(storage, place, f"obj {entry.obj}")
     path = staged_path(place.name)
     file = storage.read(path, _most(entry))
@@ -337,7 +339,7 @@ def _verify(storage: LogStorage, place: Positioned, first: bytes, stat: Stat) ->
     for piece in pieces_of(storage, stat.path, first, stat):
         check.take(piece)
         yield piece
-    if not check.passed():
+    if not check.is_match():
         raise _content_changed(place, stat)
 
 
@@ -353,7 +355,7 @@ def published_is_same(storage: LogStorage, place: Positioned) -> bool:
     check = _PieceCheck(place, digest)
     for piece in pieces_of(storage, file[1].path, *file):
         check.take(piece)
-    return check.passed()
+    return check.is_match()
 
 
 class _PieceCheck:
@@ -373,7 +375,7 @@ class _PieceCheck:
         self._size += len(piece)
         self._digest.update(piece)
 
-    def passed(self) -> bool:
+    def is_match(self) -> bool:
         same = self._txn == self._entry.txn and self._size == self._entry.size
         return same and self._expected in (0, self._digest.value())
 

@@ -50,7 +50,7 @@ class IdentityIndex:
         """Returns the version that one of ``identities`` became, or None. One request."""
         ids = [id for identity in identities if identity for id in identity_objs(table_id, identity)]
         for obj in self._objs.get_many(self._space.objs(catalog), ids).values():
-            return obj.decoded(_VERSION.decode)
+            return obj.decode_with(_VERSION.decode)
         return None
 
     def versions_of(self, catalog: str, table_id: str, txns: Iterable[str]) -> dict[str, int]:
@@ -58,7 +58,7 @@ class IdentityIndex:
         them. One request for fifty."""
         ids = {id: txn for txn in txns if txn for id in identity_objs(table_id, txn)}
         objs = self._objs.get_many(self._space.objs(catalog), list(ids))
-        return {ids[id]: obj.decoded(_VERSION.decode) for id, obj in objs.items()}
+        return {ids[id]: obj.decode_with(_VERSION.decode) for id, obj in objs.items()}
 
 
 class Outcome(msgspec.Struct, frozen=True):

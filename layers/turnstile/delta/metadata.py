@@ -28,13 +28,13 @@ class MetadataStore:
         self._space = space
         self._cache = Lru[tuple[str, str], DeltaMetadata](_CACHED)
 
-    def cached(self, catalog: str, id: str) -> DeltaMetadata | None:
+    def find_cached(self, catalog: str, id: str) -> DeltaMetadata | None:
         """Returns the metadata if this sandbox has it."""
         return self._cache.get((catalog, id))
 
     def get(self, catalog: str, id: str) -> DeltaMetadata:
         """Returns the metadata; at most one request, none when cached."""
-        cached = self.cached(catalog, id)
+        cached = self.find_cached(catalog, id)
         if cached is not None:
             return cached
         obj = self._objs.get(self._space.objs(catalog), id)
@@ -45,7 +45,7 @@ class MetadataStore:
     def get_many(self, catalog: str, ids: Collection[str]) -> dict[str, DeltaMetadata]:
         """Several of one catalog: one request per hundred that are not cached. Missing ones are
         left out."""
-        metadata = {id: cached for id in ids if (cached := self.cached(catalog, id)) is not None}
+        metadata = {id: cached for id in ids if (cached := self.find_cached(catalog, id)) is not None}
         missing = [id for id in ids if id not in metadata]
         if missing:
             for id, obj in self._objs.get_many(self._space.objs(catalog), missing).items():
@@ -54,7 +54,7 @@ class MetadataStore:
 
     def adopt(self, catalog: str, obj: Obj) -> DeltaMetadata:
         """Decodes and caches an obj that was read elsewhere."""
-        metadata = obj.decoded(_METADATA.decode)
+        metadata = obj.decode_with(_METADATA.decode)
         self._cache.put((catalog, obj.id), metadata)
         return metadata
 

@@ -136,7 +136,7 @@ def proposal_of(
             txn=content.txn,
             ict=content.ict,
             size=len(raw) if raw is not None else request.size,
-            changed=content.changed if len(content.apps) <= MAX_APPS else "unread",
+            changed=content.change_kind if len(content.apps) <= MAX_APPS else "unread",
             operation=content.operation,
             unique=staged[1] if staged else unique,
             name=request.staged if request.staged and not (staged and staged[0] == request.version) else "",

@@ -35,7 +35,7 @@ from turnstile.delta.commits import (
     published_is_same,
 )
 from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, tail_by_version
-from turnstile.delta.core.ratify_writes import Keep, evicted, raise_floor
+from turnstile.delta.core.ratify_writes import Keep, count_evicted, raise_floor
 from turnstile.delta.core.soundness import BRING_FOLDER_BACK
 from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.identity import IdentityIndex
@@ -290,7 +290,7 @@ class Publisher:
                 publish_version(self._world, head, place, self._faults)
             except StorageFault as fault:
                 return place, fault
-            run.copied(place, now)
+            run.note_copy(place, now)
         return None
 
     def _log_gone(self, head: TableHead) -> LogGone | None:
@@ -323,7 +323,7 @@ class Publisher:
             return 0
         self._faults("publish.copied")
         for place in carried[:created]:
-            run.copied(place, now)
+            run.note_copy(place, now)
         return created
 
     def _raise(self, head: TableHead, seen: int) -> TableHead:
@@ -335,7 +335,7 @@ class Publisher:
                 return head
             target = max(seen, head.floor)
             keep = self._keep.of(head) if self._keep is not None else None
-            leaving = tail_by_version(head)[: evicted(head, target, keep)]
+            leaving = tail_by_version(head)[: count_evicted(head, target, keep)]
             if leaving:
                 self._identities.remember(head.catalog, head.table_id, leaving)
                 self._faults("publish.identities")
@@ -392,7 +392,7 @@ class _Run:
         self.lag_ms = 0
         self.adopted = 0
 
-    def copied(self, place: Positioned, now_ms: int) -> None:
+    def note_copy(self, place: Positioned, now_ms: int) -> None:
         """Notes a version that is in ``_delta_log``; ``now_ms`` is when its copying began."""
         self.seen = place.version
         self.count = self.count + 1

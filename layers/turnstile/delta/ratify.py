@@ -425,14 +425,14 @@ class Ratifier:
 def _judging_describe(describe: Describe | None) -> Describe:
     """``describe``, which refuses a commit that does not fit the table as it is afterwards."""
 
-    def judged(id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
+    def describe_judged(id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
         after = describe(id, before, content, version) if describe else apply(before, content, version)
         if content.changes_metadata:
             check_definition(after.protocol, after.metadata)
         check_uses(content.uses, rules_of(after.protocol, after.metadata))
         return after
 
-    return judged
+    return describe_judged
 
 
 def _is_stale(decision: object) -> bool:

@@ -141,7 +141,7 @@ class CommitTurn:
 
     def run(self) -> None:
         """Settles the own commit, and others on the way."""
-        while not self._own.settled:
+        while not self._own.is_settled:
             group = self._queue.take(self._line)
             try:
                 self._line.row = self._attempt(group)
@@ -180,7 +180,7 @@ class CommitTurn:
             if head.undecided:
                 head = self._ratifier.learn(settle_one(self._world, head, self._ratifier.pause))
                 row = None
-        self._judge([waiting for waiting in group if not waiting.settled], [*members, group[0]], head)
+        self._judge([waiting for waiting in group if not waiting.is_settled], [*members, group[0]], head)
         return row
 
     def _write_of(self, group: Sequence[WaitingCommit]) -> SharedWrite | None:

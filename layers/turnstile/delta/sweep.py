@@ -81,7 +81,7 @@ class Round(msgspec.Struct, frozen=True):
             "left": len(self.left),
         }
 
-    def unsettled(self, mark: str) -> frozenset[str]:
+    def tables_to_revisit(self, mark: str) -> frozenset[str]:
         """The tables that have to be looked at again without a stream record that says so, as
         notes; ``mark`` is one that no other note has (``attention.note_of``)."""
         tried = {
@@ -250,7 +250,7 @@ class Sweeper:
         swept = self._swept(look, complete=complete, until_ms=until_ms, each_ms=each_ms, workers=workers)
         mark = self._world.ids.uuid()[:8]
         unread = {note_of(row.table_id, mark) for row in look.unreadable}
-        seen = Seen(last, swept.round.unsettled(mark) | unread)
+        seen = Seen(last, swept.round.tables_to_revisit(mark) | unread)
         self._parts += 1
         self._attention.settle(before, part, seen, keep_place=self._parts % KEEP_EVERY == 0)
         return swept

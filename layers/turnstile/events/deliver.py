@@ -113,9 +113,9 @@ class Deliverer:
             if not go_on():
                 return Delivered(sent, again_ms=now)
             if before is None:
-                held = deliveries.begun(key, self.target.name, place, now)
+                held = deliveries.first_delivery(key, self.target.name, place, now)
             else:
-                held = deliveries.held(before, now)
+                held = deliveries.with_holder(before, now)
             if self._change(before, held):
                 self._faults("delivery.held")
                 done = self._send_all(held, go_on)
@@ -136,17 +136,17 @@ class Deliverer:
                 self.target.send(batch)
             except Exception as error:  # whatever a target's client raises
                 why = str(error) if isinstance(error, NotDelivered) else repr(error)
-                after = deliveries.failed(held, why, self._now())
+                after = deliveries.after_failure(held, why, self._now())
                 self._change(held, after)
                 return Delivered(sent, after.error, after.pause_until_ms)
             self._faults("delivery.sent")
-            after = deliveries.moved(held, place, len(batch), self._now())
+            after = deliveries.after_acknowledgement(held, place, len(batch), self._now())
             if not self._change(held, after):  # another one has the target
                 return Delivered(sent)
             self._faults("delivery.moved")
             held = after
             sent = sent + len(batch)
-        self._change(held, deliveries.released(held, self._now()))
+        self._change(held, deliveries.without_holder(held, self._now()))
         self._faults("delivery.released")
         return Delivered(sent)
 

@@ -29,7 +29,7 @@ from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.core.events import TABLE_DROPPED, TABLE_PUBLISHED
-from turnstile.events.core.follow_ups import FollowUpState, begun, due, ended, request, seen
+from turnstile.events.core.follow_ups import FollowUpState, after_begin, after_end, due, request, with_rules
 from turnstile.events.deliver import EventTarget, NotDelivered
 from turnstile.maintenance.work import OutOfTime
 from turnstile.store.core.errors import NotFound
@@ -100,11 +100,11 @@ class FollowUps:
         before = FollowUpState.unpack(row.payload if row is not None else b"")
         if before.is_held(now):
             return Followed(table_id, "busy")
-        state = seen(before, rules, head.floor)
+        state = with_rules(before, rules, head.floor)
         jobs = due(state, rules, self._actions.keys(), head.floor, now)
         if not jobs and state == before:
             return Followed(table_id, "nothing due")
-        held = self._write(row, table_id, begun(state, jobs, now) if jobs else state)
+        held = self._write(row, table_id, after_begin(state, jobs, now) if jobs else state)
         if held is None:
             return Followed(table_id, "busy")
         if not jobs:
@@ -117,7 +117,7 @@ class FollowUps:
             except NotDelivered as error:
                 failures[job.action] = str(error)
             self._faults("follow-ups.asked")
-        after = ended(FollowUpState.unpack(held.payload), jobs, failures, self._world.clock.now_ms())
+        after = after_end(FollowUpState.unpack(held.payload), jobs, failures, self._world.clock.now_ms())
         if self._write(held, table_id, after) is None:
             return Followed(table_id, "busy")
         if after.failing != before.failing:

@@ -73,7 +73,7 @@ class EventReader:
                 obj = objs.get(chunk_obj(log.log, number))
                 if obj is None or not self._is_kept(obj):
                     raise expired_cursor()
-                yield from _from(place, number, obj.decoded(unpack))
+                yield from _from(place, number, obj.decode_with(unpack))
         if last == log.chunk:
             yield from _from(place, log.chunk, unpack(log.tail))
 

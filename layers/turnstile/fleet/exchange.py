@@ -86,12 +86,12 @@ class Exchange:
         self.is_behind = False
 
     @property
-    def seen(self) -> View:
+    def joined_view(self) -> View:
         """The view of a process that has joined."""
         assert self.view is not None
         return self.view
 
-    def joined(self, view: View) -> None:
+    def start(self, view: View) -> None:
         """Starts with the view of a new member."""
         self.plan.clear()
         names = granule_names({role: view.fleet.granules[role] for role in sorted(self._roles)})
@@ -123,7 +123,7 @@ class Exchange:
         while names := self.granules.unread(READ_AT_ONCE):
             for granule in self._reader.granules(names).values():
                 self.granules.put(granule)
-            if in_time and not self._has_time(READING_PART if self.seen.others else 1):
+            if in_time and not self._has_time(READING_PART if self.joined_view.others else 1):
                 break
 
     def _has_time(self, part: int = 1) -> bool:
@@ -143,12 +143,12 @@ class Exchange:
         """Claims the granules of its roles that have no owner. Each member starts at another
         granule, because several may claim at once."""
         free = self.granules.owned_by("")
-        start = hash_of(self.seen.me.id, len(free)) if len(free) > GRANULES_PER_WRITE else 0
+        start = hash_of(self.joined_view.me.id, len(free)) if len(free) > GRANULES_PER_WRITE else 0
         for number, batch in enumerate(batches(free[start:] + free[:start], GRANULES_PER_WRITE)):
             if number and not self._has_time():
                 self.is_behind = True
                 return
-            if self.transact(rows.claim(batch, self.seen.me, self._world.clock.now_ms())):
+            if self.transact(rows.claim(batch, self.joined_view.me, self._world.clock.now_ms())):
                 self._note_received(batch)
             else:
                 self.granules.read_again([granule.name for granule in batch])  # somebody else claims them, too
@@ -160,22 +160,22 @@ class Exchange:
             if number and not self._has_time():
                 self.is_behind = True
                 return
-            if not self._take(batch, self.seen.others[id], self.seen.me):
+            if not self._take(batch, self.joined_view.others[id], self.joined_view.me):
                 return
             self._note_received(batch)
         if self._release_rest(id):
-            self.transact(rows.remove_member(self._key, self.seen.others[id]))
+            self.transact(rows.remove_member(self._key, self.joined_view.others[id]))
 
     def _release_rest(self, id: str) -> bool:
         """Makes granules of a silent member nobody's that are of roles which this one does not work
         for; whether none is left."""
-        view = self.seen
+        view = self.joined_view
         source = view.others[id]
         foreign = {role: view.fleet.granules[role] for role in source.loads if role not in self._roles}
         if source.owned == 0 or not foreign:
             return True
         rest = [row for row in self._reader.granules(granule_names(foreign)).values() if row.owner == id]
-        return all(self._take(batch, self.seen.others[id], None) for batch in batches(rest, GRANULES_PER_WRITE))
+        return all(self._take(batch, self.joined_view.others[id], None) for batch in batches(rest, GRANULES_PER_WRITE))
 
     def _take(self, granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None) -> bool:
         """Takes granules from a silent member. Returns whether the transaction was applied. If not,
@@ -189,7 +189,7 @@ class Exchange:
         if row is None or row["life"] != source.life:
             return False
         now_source = MemberRow.from_row(row)
-        view = self.seen
+        view = self.joined_view
         if now_source.moves == source.moves:  # nobody took anything: these are not its own
             self.granules.doubt(source.id)
         self.view = replace(view, others={**view.others, source.id: now_source})
@@ -208,11 +208,11 @@ class Exchange:
     def hand_over(self, move: Move) -> bool:
         """Gives granules away; whether that was applied, or is not to be done any more. This member
         does not count on a granule from before it is another's."""
-        view = self.seen
+        view = self.joined_view
         me = view.me
         to = view.others.get(move.to)
         mine = [row for name in move.names if (row := self.granules.get(name)) is not None and row.owner == me.id]
-        if to is None or to.state != "active" or view.sights[move.to].suspected(to) or not mine:
+        if to is None or to.state != "active" or view.sights[move.to].is_suspected(to) or not mine:
             return True
         self.granules.drop([granule.name for granule in mine])
         now = self._world.clock.now_ms()
@@ -228,22 +228,22 @@ class Exchange:
         loads = {**to.loads, move.role: to.loads.get(move.role, 0) + move.load}
         other = replace(to, changes=to.changes + 1, owned=to.owned + len(mine), loads=loads)
         self.view = replace(view, me=own, others={**view.others, to.id: other})
-        self.granules.changed(own)
+        self.granules.record_transaction(own)
         return True
 
     def _note_received(self, granules: Sequence[GranuleRow]) -> None:
         """Notes that this member owns granules which it has claimed or taken over."""
-        view = self.seen
+        view = self.joined_view
         now = self._world.clock.now_ms()
         me = replace(view.me, changes=view.me.changes + 1, owned=view.me.owned + len(granules))
         for row in granules:
             self.granules.put(replace(row, owner=me.id, epoch=row.epoch + 1, since=now))
-        self.granules.changed(me)
+        self.granules.record_transaction(me)
         self.view = replace(view, me=me)
 
     def _note_lost(self, source: MemberRow, count: int) -> None:
         """Notes that granules were taken from a silent member."""
-        view = self.seen
+        view = self.joined_view
         less = _less(source, count)
         self.granules.took(less)
         self.view = replace(view, others={**view.others, source.id: less})
@@ -252,14 +252,14 @@ class Exchange:
         """Releases granules that have no taker, then removes this member's row."""
         for _ in range(RELEASE_TRIES):
             self.read_again()
-            for batch in batches(self.granules.owned_by(self.seen.me.id), GRANULES_PER_WRITE):
-                me = self.seen.me
+            for batch in batches(self.granules.owned_by(self.joined_view.me.id), GRANULES_PER_WRITE):
+                me = self.joined_view.me
                 entry = self._world.space.fleet_moves(me.id, me.moves + 1)
                 if not self.transact(rows.hand_over(batch, me, None, self._world.clock.now_ms(), entry=entry)):
                     break
-                self.view = replace(self.seen, me=_less(me, len(batch), life=1))
+                self.view = replace(self.joined_view, me=_less(me, len(batch), life=1))
             else:
-                return self.transact(rows.remove_member(self._key, self.seen.me))
+                return self.transact(rows.remove_member(self._key, self.joined_view.me))
         return False
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class Exchange:
     def read_again(self) -> None:
         """Reads this member's row, the rows of all members, and every granule that changed
         hands."""
-        view = self.seen
+        view = self.joined_view
         row = self._world.refs.read(view.me.key)
         me = view.me if row is None else MemberRow.from_row(row)
         others = self._reader.members(view.others)

@@ -139,7 +139,7 @@ class Member:
         granule = self._exchange.granules.get(self.granule_of(role, subject))
         return None if granule is None or granule.owner != self.id else granule
 
-    def owned(self) -> tuple[str, ...]:
+    def owned_granules(self) -> tuple[str, ...]:
         """Returns the names of the granules that this member owns, as it knows."""
         view = self._exchange.view
         return () if view is None else tuple(granule.name for granule in self._exchange.granules.owned_by(view.me.id))
@@ -152,7 +152,7 @@ class Member:
             return Owners()
         members = {
             view.me.id: view.me,
-            **{id: row for id, row in view.others.items() if not view.sights[id].suspected(row)},
+            **{id: row for id, row in view.others.items() if not view.sights[id].is_suspected(row)},
         }
         owners = {
             granule.name: Address(owner.host, owner.port, owner.secret)
@@ -199,7 +199,7 @@ class Member:
         if granule.owner == view.me.id:
             return Whose.MINE
         owner = view.others.get(granule.owner)
-        if owner is None or view.sights[owner.id].suspected(owner):
+        if owner is None or view.sights[owner.id].is_suspected(owner):
             return Whose.UNSURE
         return Whose.OTHERS
 
@@ -227,7 +227,7 @@ class Member:
             self._join(began_ms)
         was_behind = self._exchange.is_behind
         self._exchange.is_behind = False
-        for id in sorted(_silent(self._exchange.seen)):
+        for id in sorted(_silent(self._exchange.joined_view)):
             self._exchange.take_over(id)
         self._beats += 1
         if is_due or was_behind:
@@ -239,9 +239,9 @@ class Member:
 
     def _changes(self, *, removed: bool) -> Beat:
         """The differences from the last returned ``Beat``."""
-        view = self._exchange.seen
-        mine = set(self.owned())
-        doubted = {id for id, other in view.others.items() if view.sights[id].suspected(other)}
+        view = self._exchange.joined_view
+        mine = set(self.owned_granules())
+        doubted = {id for id, other in view.others.items() if view.sights[id].is_suspected(other)}
         answer = Beat(tuple(sorted(mine - self._returned_mine)), bool(doubted - self._returned_doubted), removed)
         self._returned_mine = mine
         self._returned_doubted = doubted
@@ -329,7 +329,7 @@ class Member:
         )
         view = replace(view, sights=updated_sights(view.sights, members, began_ms, view.fleet.members))
         self._exchange.view = view
-        return any(view.sights[id].suspected(view.others[id]) for id in ids if id not in self._returned_doubted)
+        return any(view.sights[id].is_suspected(view.others[id]) for id in ids if id not in self._returned_doubted)
 
     # -- joining ------------------------------------------------------------------------------------------------------
 
@@ -351,7 +351,7 @@ class Member:
         self._beats = 0
         with self._mutex:
             self._work.clear()
-        self._exchange.joined(View(fleet, me, others, sights, began_ms))
+        self._exchange.start(View(fleet, me, others, sights, began_ms))
         self._exchange.claim()
 
     def _find_fleet(self) -> FleetRow:
@@ -371,7 +371,7 @@ class Member:
 
     def _balance(self) -> None:
         """Plans to hand over the granules beyond this member's part."""
-        view = self._exchange.seen
+        view = self._exchange.joined_view
         takers = _takers(view.others, view.sights)
         weights = self._weights(view.me.id)
         for role in self._wanted:
@@ -392,7 +392,7 @@ class Member:
             self._exchange.view = None
             return True
         self._exchange.read_again()
-        view = self._exchange.seen
+        view = self._exchange.joined_view
         takers = _takers(view.others, view.sights)
         for role, weights in self._weights(view.me.id).items():
             planned = moves(role, weights, everything(view.me.id, weights, takers, role))
@@ -430,7 +430,7 @@ def _silent(view: View) -> set[str]:
 
 def _takers(others: Mapping[str, MemberRow], sights: Mapping[str, Sight]) -> list[MemberRow]:
     """The members that can receive granules: active, and not suspected."""
-    return [other for id, other in others.items() if other.state == "active" and not sights[id].suspected(other)]
+    return [other for id, other in others.items() if other.state == "active" and not sights[id].is_suspected(other)]
 
 
 def _present(fleet: FleetRow, others: Mapping[str, MemberRow]) -> dict[str, MemberRow]:

@@ -150,10 +150,10 @@ class Collector:
             scanner = SCANNERS[kind](context)
             done = after
             for row in rows_between(self._world.refs, scanner.row_kind, after, upto):
-                if run.finished():
+                if run.is_at_limit():
                     return run.report(), Cursor(kind, done)
                 self._scan(scanner, kind, row, run)
-                if run.finished() and done_any:
+                if run.is_at_limit() and done_any:
                     return run.report(), Cursor(kind, done)
                 done = row["key"]
                 done_any = True
@@ -176,7 +176,7 @@ class Collector:
         was done.
         """
         clock = self._world.clock
-        place = place.begun(self._world.clock.now_ms())
+        place = place.start_run(self._world.clock.now_ms())
         run = _Run(False, most, time_is_up=lambda: not beat() or clock.now_ms() >= until_ms)
         context = GcContext(
             self._world, self._grace, self._faults, self._workers, run.time_is_up, frozenset(imported), self._pause
@@ -196,11 +196,11 @@ class Collector:
             for passed in range(0, rows_max, _PAGE):
                 rows, reached = self._world.refs.scan_part(by, after=after, limit=min(_PAGE, rows_max - passed))
                 for row in rows:
-                    if run.finished():
+                    if run.is_at_limit():
                         return after
                     for kind, scanner in by[row["kind"]] if _is_idle(row, idle_ms) == idle else ():
                         self._scan(scanner, kind, row, run)
-                    if run.finished() and done_any:
+                    if run.is_at_limit() and done_any:
                         return after
                     after = row["key"]
                     done_any = True
@@ -223,7 +223,7 @@ class Collector:
         try:
             for batch in scanner.scan(row, self._world.clock.now_ms()):
                 run.take(batch)
-                if run.finished():
+                if run.is_at_limit():
                     return
         except Exception as error:  # one table's failure must not keep the others' garbage
             run.problems.append(Problem(kind, str(row.get("table_id") or row.get("name")), str(error) or repr(error)))
@@ -261,7 +261,7 @@ class _Run:
         self._freed = 0
         self._complete = True
 
-    def finished(self) -> bool:
+    def is_at_limit(self) -> bool:
         if len(self._items) >= self._most or self.time_is_up():
             self._complete = False
         return not self._complete

@@ -89,7 +89,7 @@ class Place(msgspec.Struct, frozen=True):
     before_ms: int = 0
     idle_after: str = ""
 
-    def begun(self, now: int) -> Place:
+    def start_run(self, now: int) -> Place:
         """The place for a run at ``now``: in the midst of a round, or in a new one. A time that a
         clock which was ahead has written counts as unknown: tables would be taken for idle until
         then.

@@ -26,7 +26,7 @@ class IcebergScan:
     now: int
     fence: Fence
 
-    def managed(self, kinds: Collection[str]) -> Iterator[tuple[IcebergEntity, Row | None]]:
+    def managed_entities(self, kinds: Collection[str]) -> Iterator[tuple[IcebergEntity, Row | None]]:
         """Yields the managed entities of these ``kinds`` in the present tree, each with the row of
         its location's owner, if there is one. One read for a hundred."""
         for entities in in_batches(entities_of(self.kept.reader, self.kept.current, kinds), BATCH_GET_MAX):

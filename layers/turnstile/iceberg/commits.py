@@ -84,18 +84,18 @@ class Commits:
         run.forget_others()
         return [LoadedTable(result.entity, result.metadata, result.content) for result in run.latest]
 
-    def prepared(self, catalog: str, changes: Sequence[TableChange]) -> CatalogChange:
+    def prepare(self, catalog: str, changes: Sequence[TableChange]) -> CatalogChange:
         """As ``commit``, to be committed with others; a table may be created in a namespace that
         one of these creates."""
         run = self._run(catalog, changes, check_names=False)
 
-        def settled(applied: bool) -> None:  # noqa: FBT001
+        def note_outcome(applied: bool) -> None:  # noqa: FBT001
             if applied:
                 run.forget_others()
             else:
                 self._context.forget(run.written)
 
-        return CatalogChange(run.change, run.on_rejected, settled)
+        return CatalogChange(run.change, run.on_rejected, note_outcome)
 
     def _begin_turns(self, catalog: str, changes: Sequence[TableChange]) -> None:
         """Gives a turn to the rewrites among ``changes``, which lost. Failures are ignored: the
@@ -144,7 +144,7 @@ class Commits:
         if not locations or not locations[-1]:
             raise InvalidRequest("the commit gives the new table no location", field="updates")
         uuid = uuid or self._context.world.ids.uuid()
-        return self._context.locations.staged(uuid, locations[-1], catalog, self._context.principal)
+        return self._context.locations.of_staged_table(uuid, locations[-1], catalog, self._context.principal)
 
 
 class _Result(msgspec.Struct, frozen=True):
@@ -219,14 +219,14 @@ class _Run:
             return self._results[position]
         now_ms = self._world.clock.now_ms()
         metadata = msgspec.structs.replace(
-            table_from_updates(change.updates, now_ms, claim.table_id), location=claim.spelled
+            table_from_updates(change.updates, now_ms, claim.table_id), location=claim.metadata_location
         )
         check_paths(metadata.properties, claim.location)
         self._judge.lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
         with nullcontext() if claim.managed else bucket_errors("updates.location"):
             file = self._write(claim.location, metadata)
         name = change.path[-1]
-        access = self._context.owned
+        access = self._context.owner_access
         entity = IcebergTable(
             name,
             metadata.table_uuid,

@@ -53,7 +53,7 @@ class Context:
         return LocationClaims(self.catalog, self.elsewhere)
 
     @property
-    def owned(self) -> Access:
+    def owner_access(self) -> Access:
         """The rights on entities that the request creates: its principal owns them."""
         return Access(owner_for(self.principal))
 

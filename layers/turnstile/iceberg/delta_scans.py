@@ -291,7 +291,7 @@ class DeltaScans:
         if task.after is None:
             plan = planner.plan(head, predicate, version=version, page=page, limit=limit, stats=stats)
         else:
-            plan = planner.appended(head, task.after, version, predicate, page=page, limit=limit, stats=stats)
+            plan = planner.plan_appends(head, task.after, version, predicate, page=page, limit=limit, stats=stats)
         check_features(plan.protocol)
         check_same_columns(plan.metadata, present.metadata)
         columns = TableColumns(plan.metadata)

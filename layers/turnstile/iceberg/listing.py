@@ -66,7 +66,7 @@ class Listing:
                 reader.require(as_of, parent)
             as_of.tree.namespace(parent)
         view = View(as_of.tree, self._catalog.reader.store)
-        namespace = view.written(parent)
+        namespace = view.written_levels(parent)
         budget = PageBudget()
         frame = response_size({"namespace": namespace, "name": ""}) + 1
         page = list[str]()

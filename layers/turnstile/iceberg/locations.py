@@ -55,7 +55,7 @@ class LocationClaim(msgspec.Struct, frozen=True):
     written: str = ""
 
     @property
-    def spelled(self) -> str:
+    def metadata_location(self) -> str:
         """The location as metadata have it."""
         return self.written or self.location
 
@@ -93,7 +93,7 @@ class LocationClaims:
         folder = normalise(location).rpartition("/")[0]
         return fold(folder) == fold(managed_folder(self._catalog.lake_root, catalog, namespace))
 
-    def served(self, location: str, field: str = "location") -> str:
+    def check_served(self, location: str, field: str = "location") -> str:
         """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its
         scheme: S3's, and that of the lake root. So ``file:`` leads to the server's own disk only
         where the lake is there.
@@ -108,7 +108,7 @@ class LocationClaims:
             )
         return location
 
-    def requested(self, table_id: str, location: str) -> LocationClaim:
+    def of_request(self, table_id: str, location: str) -> LocationClaim:
         """Returns a location that the request names. One read, and once for each catalog the claim
         of the lake root.
 
@@ -119,7 +119,7 @@ class LocationClaims:
         """
         self._elsewhere()
         one_slash = re.match("file:/(?!/)", location)  # as Java's URIs of files are written
-        location = self.served(location)
+        location = self.check_served(location)
         if is_root(location):
             raise InvalidRequest(f"location {location} is a whole bucket", field="location")
         self._catalog.zones.ensure(self._catalog.lake_root)
@@ -127,7 +127,7 @@ class LocationClaims:
         written = location.replace("file:///", "file:/", 1) if one_slash else ""
         return LocationClaim(table_id, location, False, written=written)
 
-    def staged(self, table_id: str, location: str, catalog: str, principal: Principal) -> LocationClaim:
+    def of_staged_table(self, table_id: str, location: str, catalog: str, principal: Principal) -> LocationClaim:
         """Returns where a commit creates its table: the location that was staged for it, or one
         that it chooses. Raises CommitFailed if the first was used, or is of another catalog;
         PermissionDenied if of another principal (I12).
@@ -135,21 +135,21 @@ class LocationClaims:
         key = self._world.space.staging(table_id)
         row = self._world.refs.read(key)
         if row is None or row["location"] != normalise(location):
-            return self.requested(table_id, location)
+            return self.of_request(table_id, location)
         if fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
             raise CommitFailed(f"the location of {table_id} is not open any more")
         check_creator(row, principal)
         return LocationClaim(table_id, row["location"], True, key)
 
-    def registered(self, table_id: str, location: str) -> LocationClaim:
+    def of_registered_table(self, table_id: str, location: str) -> LocationClaim:
         """Returns the location of an existing table: outside the lake root (raises as
-        ``requested``), or chosen by the catalog for this very uuid and left by a drop without a
+        ``of_request``), or chosen by the catalog for this very uuid and left by a drop without a
         purge (raises InvalidRequest).
         """
         location = normalise(location)
         root = normalise(self._catalog.lake_root)
         if not location.startswith(f"{root}/"):
-            return self.requested(table_id, location)
+            return self.of_request(table_id, location)
         space = self._world.space
         levels = location.removeprefix(f"{root}/").split("/")
         if len(levels) != 3 or levels[2] != table_id:

@@ -70,7 +70,7 @@ class _Reader:
     def __init__(self, storages: Storages) -> None:
         self._storages = storages
 
-    def listed(self, metadata: TableMetadata, snapshot: Snapshot) -> list[avro.Record]:
+    def read_list(self, metadata: TableMetadata, snapshot: Snapshot) -> list[avro.Record]:
         """The records of a manifest list; raises InvalidRequest if one has members that would be
         lost, or lacks some."""
         listed = avro.read(self.read(metadata, snapshot.manifest_list, MAX_LIST_BYTES))
@@ -112,7 +112,7 @@ class ManifestRewrite:
         current = _current(metadata)
         if current is None:
             return ()
-        listed = manifest_rewrite.candidates(self._reader.listed(metadata, current), metadata)
+        listed = manifest_rewrite.candidates(self._reader.read_list(metadata, current), metadata)
         return tuple(entry[manifests.PATH] for entry in listed)
 
     def rewrite(self, catalog: str, path: Path, table_id: str) -> Rewritten:
@@ -171,7 +171,7 @@ class _Run:
         current = _current(metadata)
         if current is None:
             return None
-        listed = self._reader.listed(metadata, current)
+        listed = self._reader.read_list(metadata, current)
         written = self._manifests(metadata, listed)
         if not written.records:
             return None

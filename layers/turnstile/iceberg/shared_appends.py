@@ -113,7 +113,7 @@ class AppendQueue(WaitingQueue[WaitingAppend]):
         own = WaitingAppend(context, change)
 
         def lead(line: Line[WaitingAppend]) -> None:
-            while not own.settled:
+            while not own.is_settled:
                 group = self.take(line)
                 try:
                     if len(group) == 1:

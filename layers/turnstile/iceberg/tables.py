@@ -114,7 +114,7 @@ class Tables:
             claim, metadata = self.place(IcebergTable, catalog, path, new_metadata)
         else:
             check_free(self._context.view(catalog), path, IcebergTable)  # before anything is written
-            claim = self._locations.requested(self._world.ids.uuid(), location)
+            claim = self._locations.of_request(self._world.ids.uuid(), location)
             metadata = new_metadata(claim)
         if request.stage_create:
             self._files.make_folder(claim.location)
@@ -136,12 +136,12 @@ class Tables:
         if replaced is None:
             check_free(self._context.view(catalog), path, IcebergTable)
         self._context.elsewhere()  # before the file is read: only those who may use it learn whether it exists (I12)
-        file, metadata = self._files.foreign_table(self._locations.served(metadata_location, "metadata-location"))
+        file, metadata = self._files.foreign_table(self._locations.check_served(metadata_location, "metadata-location"))
         check_foreign(metadata)
         check_paths(metadata.properties, metadata.location.rstrip("/"))
         if replaced is not None:
             return LoadedTable(self._replace(catalog, path, file, metadata), metadata)
-        claim = self._locations.registered(metadata.table_uuid, metadata.location)
+        claim = self._locations.of_registered_table(metadata.table_uuid, metadata.location)
         return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[]), metadata)
 
     def _table_to_replace(self, view: View, path: Path) -> IcebergTable | None:
@@ -172,7 +172,7 @@ class Tables:
                 added[:] = [msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)]
                 writes: list[Write] = []
             else:
-                claim = self._locations.registered(metadata.table_uuid, metadata.location)
+                claim = self._locations.of_registered_table(metadata.table_uuid, metadata.location)
                 added[:] = [self._entity(IcebergTable, path[-1], claim, file, now_ms)]
                 writes = self._locations.claim(claim, view.tree.catalog, now_ms)
                 writes += [*self._locations.release(before), *let_go_of(self._world.space, [before])]
@@ -221,7 +221,7 @@ class Tables:
             entity = entity_at(view, path, kind)
             dropped[:] = [entity]
             if purge:
-                full_path = (*view.written(path[:-1]), entity.name)
+                full_path = (*view.written_levels(path[:-1]), entity.name)
                 writes = self._locations.purge(entity, view.tree.catalog, full_path, self._world.clock.now_ms())
             else:
                 writes = self._locations.release(entity)
@@ -249,7 +249,7 @@ class Tables:
         return entity
 
     def _entity(self, kind: type[E], name: str, claim: LocationClaim, file: StoredFile, now_ms: int) -> E:
-        access = self._context.owned
+        access = self._context.owner_access
         managed = claim.managed
         return kind(name, claim.table_id, claim.location, file.path, now_ms, managed, access=access, digest=file.digest)
 
@@ -267,7 +267,7 @@ class Tables:
         """The metadata of a new table at ``claim``; raises InvalidRequest or TooLarge."""
         metadata = new_table(
             uuid=claim.table_id,
-            location=claim.spelled,
+            location=claim.metadata_location,
             schema=request.schema,
             spec=request.partition_spec,
             order=request.write_order,
@@ -327,12 +327,12 @@ def claim_rejected(claim: LocationClaim) -> RejectionHandler:
     """Handles rejected writes of ``LocationClaims.claim``: a chosen location is claimed once;
     others are read again."""
 
-    def rejected(failed: Mapping[int, Row | None]) -> None:
+    def refuse_claim(failed: Mapping[int, Row | None]) -> None:
         if claim.managed and failed:
             message = f"location {claim.location} is another table's"
             raise StateConflict(ErrorType.LOCATION_OWNED, message, field="location")
 
-    return rejected
+    return refuse_claim
 
 
 def _purge_rejected(failed: Mapping[int, Row | None]) -> None:

@@ -74,7 +74,7 @@ class Views:
 
     def create(self, catalog: str, namespace: Path, request: CreateView) -> LoadedView:
         """Creates a view. Raises InvalidRequest, NotFound and AlreadyExists; for
-        ``write.metadata.path`` as ``LocationClaims.requested``."""
+        ``write.metadata.path`` as ``LocationClaims.of_request``."""
         path = (*namespace, check_name(request.name, "name"))
         if request.location is not None:
             normalise(request.location)
@@ -82,7 +82,7 @@ class Views:
         def new_metadata(claim: LocationClaim) -> ViewMetadata:
             metadata = new_view(
                 uuid=claim.table_id,
-                location=request.location or claim.spelled,
+                location=request.location or claim.metadata_location,
                 schema=request.schema,
                 version=request.view_version,
                 properties=request.properties,
@@ -101,7 +101,7 @@ class Views:
         path = (*path[:-1], check_name(path[-1], "name"))
         check_free(self._context.view(catalog), path, IcebergView)
         self._context.elsewhere()  # before the file is read: only those who may use it learn whether it exists (I12)
-        content = self._files.foreign_view(self._context.locations.served(metadata_location, "metadata-location"))
+        content = self._files.foreign_view(self._context.locations.check_served(metadata_location, "metadata-location"))
         properties = {name: value for name, value in content.properties.items() if name != METADATA_PATH}
 
         def new_metadata(claim: LocationClaim) -> ViewMetadata:
@@ -125,10 +125,10 @@ class Views:
             claim, metadata = tables.place(IcebergView, catalog, path, new_metadata)
         else:
             check_free(self._context.view(catalog), path, IcebergView)  # before anything is written
-            claim = self._context.locations.requested(self._world.ids.uuid(), metadata_path)
+            claim = self._context.locations.of_request(self._world.ids.uuid(), metadata_path)
             metadata = new_metadata(claim)
         with bucket_errors(f"properties.{METADATA_PATH}") if metadata_path is not None else nullcontext():
-            file = self._files.write(claim.spelled, metadata)
+            file = self._files.write(claim.metadata_location, metadata)
         return LoadedView(tables.add(IcebergView, catalog, path, claim, file, written=[file.path]), metadata)
 
     def replace(self, catalog: str, path: Path, request: ReplaceView) -> LoadedView:

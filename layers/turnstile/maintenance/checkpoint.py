@@ -227,13 +227,13 @@ def parquet_pieces(
                 writer.write_table(pa.Table.from_batches(group, schema))
                 group = []
                 size = 0
-                yield sink.taken()
+                yield sink.take()
         if group:
             writer.write_table(pa.Table.from_batches(group, schema))
             del group
-            yield sink.taken()
+            yield sink.take()
         guard()
-    yield sink.taken()
+    yield sink.take()
 
 
 class _Sink(io.RawIOBase):
@@ -254,7 +254,7 @@ class _Sink(io.RawIOBase):
     def tell(self) -> int:
         return self._at
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         held = bytes(self._held)
         self._held = bytearray()
         return held

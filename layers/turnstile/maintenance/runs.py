@@ -169,7 +169,7 @@ class MaintenanceRuns:
     def renew(self, table_id: str, attempt: int, term_ms: int) -> int:
         """Returns the later end of a run's lease. Raises StateConflict if it is another worker's:
         stop at once."""
-        held = self._tasks.held(runs_task(table_id), attempt)
+        held = self._tasks.running_attempt(runs_task(table_id), attempt)
         renewed = None if held is None else self._tasks.renew(held, term_ms)
         if renewed is None:
             raise _lease_lost(attempt)
@@ -186,7 +186,7 @@ class MaintenanceRuns:
                 field="version",
                 remedy="send the table's latest version after the run",
             )
-        held = self._tasks.held(runs_task(table_id), attempt)
+        held = self._tasks.running_attempt(runs_task(table_id), attempt)
         if held is None:
             raise _lease_lost(attempt)
         history = after_run(history_of(held.task, now), report, began_ms=held.task.began, now_ms=now)

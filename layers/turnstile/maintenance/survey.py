@@ -28,7 +28,7 @@ class SurveyedFiles(Protocol):
 
     metadata: dict[str, Any]
 
-    def summed(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
+    def add_files(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
         """Adds the files to ``survey``, some with each step."""
 
 
@@ -56,7 +56,7 @@ def survey_of(
     """Returns the sums over files; not ``complete`` if that took longer than until ``until_ms``.
     Raises the errors of reading them."""
     survey = Survey(target_bytes, since_ms)
-    for _ in files.summed(survey, columns):
+    for _ in files.add_files(survey, columns):
         if clock.now_ms() > until_ms:
             survey.complete = False
             break
@@ -70,7 +70,7 @@ class LoggedFiles:
         self._state = state
         self.metadata = state.metadata
 
-    def summed(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
+    def add_files(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
         """Adds the files. Raises UnsupportedTable for a log that cannot be read."""
         for chunk in self._state.chunks():
             if isinstance(chunk, Rows):

@@ -219,11 +219,11 @@ class Maintainer:
             again_ms = self._clock.now_ms() + pause_ms(failures)
             left = Upkept(last.next, last.epoch, failures, reason[:500], again_ms)
             self._tasks.finish(heartbeat.attempt, _ENCODER.encode(left))
-            return work.maintained("failed", reason)
+            return work.result("failed", reason)
         self._faults("maintenance.written")
         epoch = head.epoch if head.epoch <= head.floor else -1
         self._tasks.finish(heartbeat.attempt, _ENCODER.encode(Upkept(due_again, epoch)))
-        return work.maintained("done")
+        return work.result("done")
 
 
 class _Work:
@@ -240,7 +240,7 @@ class _Work:
         self._checksums: list[int] = []
         self._compactions: list[tuple[int, int]] = []
 
-    def maintained(self, outcome: Outcome, reason: str = "") -> Maintained:
+    def result(self, outcome: Outcome, reason: str = "") -> Maintained:
         """The written files."""
         checkpoints = tuple(self._checkpoints)
         checksums = tuple(self._checksums)

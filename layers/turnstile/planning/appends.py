@@ -28,7 +28,7 @@ from turnstile.planning.core.predicates import TableColumns
 from turnstile.planning.core.roots import columns_of_table
 from turnstile.planning.judging import may_match
 from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of
-from turnstile.planning.pages import resolved
+from turnstile.planning.pages import resolve_predicate
 from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
 from turnstile.store.core.opaque import Damaged, seal, unseal
 from turnstile.store.ports import World
@@ -77,7 +77,7 @@ def page_of_appends(world: World, planner: ScanPlanner, table: TableHead, questi
     version = question.version
     definition = planner.plan(table, version=version, limit=1)
     columns = TableColumns(definition.metadata)
-    predicate = resolved(question.predicate, columns)
+    predicate = resolve_predicate(question.predicate, columns)
     digest = hashlib.sha256(str(predicate).encode()).hexdigest()[:16]
     first = 0 if question.page is None else _row(question.page, _Place(after, version, digest, 0))
     leaf = Leaf(
@@ -88,7 +88,7 @@ def page_of_appends(world: World, planner: ScanPlanner, table: TableHead, questi
         mask = may_match(predicate, bounds_of([leaf], columns.schema), pa.chunked_array([mask]))
     rows = compute.indices_nonzero(mask)
     rows = rows.filter(compute.greater_equal(rows, first))
-    files = leaf.planned(rows.slice(0, question.limit), stats=question.stats)
+    files = leaf.planned_files(rows.slice(0, question.limit), stats=question.stats)
     more = rows.slice(question.limit, 1).to_pylist()
     following = seal(_Place(after, version, digest, more[0])) if more else None
     statistics = PlanStatistics(len(files), sum(file.size for file in files), tail_versions=version - after)

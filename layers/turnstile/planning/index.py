@@ -74,7 +74,7 @@ class Indexer:
 
     # -- from the log -------------------------------------------------------------------------------------------------
 
-    def built(self, stamp: bytes, before: StoredRoot | None) -> Root:
+    def build_root(self, stamp: bytes, before: StoredRoot | None) -> Root:
         """An index of the state at the floor."""
         ratified = ratified_sizes(self._head)
         return derive(
@@ -214,7 +214,7 @@ class _Drain:
         for part in parts:
             keys = part.files()
             fresh = pa.array([key not in seen for key in keys], pa.bool_())
-            rows = self._maker.aligned(part)
+            rows = self._maker.align_leaf(part)
             tables.append(rows.filter(compute.and_(fresh, compute.invert(rows["removed"].combine_chunks()))))
             seen.update(dict.fromkeys(keys))
         return pa.concat_tables(tables).combine_chunks(), list(seen)
@@ -249,7 +249,7 @@ class _Drain:
         """Leaves in place of some others: without overridden rows, and with the rows at
         ``places``."""
         tables = [rows.take(pa.array([row for of_leaf in places for row in of_leaf], pa.int64()))]
-        tables += [self._maker.aligned(leaf).filter(leaf.alive(*dead)) for leaf in self._work.read(refs)]
+        tables += [self._maker.align_leaf(leaf).filter(leaf.alive(*dead)) for leaf in self._work.read(refs)]
         merged = pa.concat_tables(tables)
         return self._work.leaves_of(merged, self._cluster, len(self._columns)) if len(merged) else []
 

@@ -120,10 +120,10 @@ class LeafMaker:
             raise UnsupportedTable(f"a file's action cannot be indexed: {error}", field="add") from None
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
-    def aligned(self, leaf: Leaf) -> pa.Table:
+    def align_leaf(self, leaf: Leaf) -> pa.Table:
         """Returns the rows of a leaf, which may be of an earlier schema of the table, in this
         schema."""
-        return leaf.aligned(self.schema, self._columns, self._partitions)
+        return leaf.align(self.schema, self._columns, self._partitions)
 
 
 def leaf_schema(columns: Sequence[IndexedColumn]) -> pa.Schema:
@@ -271,7 +271,7 @@ class Leaf:
                 mask[at] = False
         return pa.array(mask, pa.bool_())
 
-    def planned(self, rows: pa.Array, *, stats: bool) -> list[PlannedFile]:
+    def planned_files(self, rows: pa.Array, *, stats: bool) -> list[PlannedFile]:
         """Returns the files at these positions, in their order. Files with equal partition values
         share one dict: callers must not change it."""
         if not len(rows):
@@ -307,7 +307,7 @@ class Leaf:
             found.append(by_name)
         return found
 
-    def aligned(self, schema: pa.Schema, columns: Sequence[IndexedColumn], partitions: Sequence[str]) -> pa.Table:
+    def align(self, schema: pa.Schema, columns: Sequence[IndexedColumn], partitions: Sequence[str]) -> pa.Table:
         """Its rows with these columns; columns that it does not have are unknown."""
         arrays = [self._member(name) for name, _ in _BASE]
         if tuple(partitions) != self._partitions:

@@ -28,7 +28,7 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile_predicates.file_stats import TableSchema
 
 
-def resolved(predicate: PredicateOf, columns: TableColumns) -> Predicate | None:
+def resolve_predicate(predicate: PredicateOf, columns: TableColumns) -> Predicate | None:
     """Returns the predicate on a table's columns, with its consequences for generated ones. Raises
     InvalidRequest for an unknown column."""
     bound = predicate(columns) if callable(predicate) else predicate
@@ -47,16 +47,16 @@ class Question(msgspec.Struct, frozen=True):
     def files(self, columns: TableColumns) -> tuple[str, PageFiles]:
         """The digest of the predicate, and the files of the page, none yet. Raises InvalidRequest
         for a page of another predicate."""
-        predicate = self.resolved(columns)
+        predicate = self.resolve(columns)
         digest = digest_of(predicate)
         if self.position is not None and self.position.predicate != digest:
             raise expired_token()
         return digest, PageFiles(predicate, self)
 
-    def resolved(self, columns: TableColumns) -> Predicate | None:
+    def resolve(self, columns: TableColumns) -> Predicate | None:
         """The predicate on these columns, with its consequences for generated ones. Raises
         InvalidRequest for an unknown column."""
-        return resolved(self.predicate, columns)
+        return resolve_predicate(self.predicate, columns)
 
     @property
     def start(self) -> tuple[int, int]:
@@ -109,7 +109,7 @@ class PageFiles:
 
     def _add(self, leaf: Leaf, position: int, rows: pa.Array) -> None:
         room = self._limit - len(self.files)
-        self.files += leaf.planned(rows.slice(0, room), stats=self._stats)
+        self.files += leaf.planned_files(rows.slice(0, room), stats=self._stats)
         if len(rows) > room:
             self.next = (position, rows[room].as_py())
 

@@ -143,7 +143,7 @@ class Planner:
             problem = f"{table.name} has commits with very many files that are not published yet"
             raise Throttled(problem, retry_after_ms=5_000) from None
 
-    def appended(
+    def plan_appends(
         self,
         table: TableHead,
         after: int,
@@ -157,7 +157,7 @@ class Planner:
         """As ``turnstile.planning.core.plans.ScanPlanner``."""
         return page_of_appends(self._world, self, table, Appended(after, version, predicate, page, limit, stats))
 
-    def indexed(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
+    def first_files(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
         """Returns the first files of ``plan``, as far as an index has them; None where none serves,
         and the log would be read."""
         return self._by_index(table, version, Question(predicate, None, limit=MAX_FILES, stats=False, explain=False))
@@ -326,7 +326,7 @@ class Planner:
             return
         with suppress(InvalidRequest, StorageFault):
             columns = TableColumns(root.metadata)
-            predicate = question.resolved(columns)
+            predicate = question.resolve(columns)
             first = question.start[0]
             most = LISTED if predicate is None else ROUND
             chosen = [at for at in _choose_leaves(root, columns.schema, predicate) if at >= first]

@@ -94,7 +94,7 @@ class ReadInCommits:
             change = judge.change(version, [_action(line, where) for line in content])
             if change is not None:
                 return change
-            if judge.held > MAX_ADDED:
+            if judge.remembered_files > MAX_ADDED:
                 return ChangedRead(version, f"with the commits before it, it added more than {MAX_ADDED} files")
             self._upto = version
         return None
@@ -146,7 +146,7 @@ def _action(line: bytes, where: str) -> dict[str, Any]:
 class IndexedPlanner(Protocol):
     """The protocol of a planner (``turnstile.planning.planner.Planner``)."""
 
-    def indexed(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
+    def first_files(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
         """Returns the first files of a plan, as far as an index has them; None where none
         serves."""
 
@@ -169,8 +169,8 @@ class IndexedFiles:
             return True
         self._left -= 1
         by_path = Comparison(path_column(), "=", Value("string", file["path"]))
-        there = self._planner.indexed(self._head, by_path, self._version)
+        there = self._planner.first_files(self._head, by_path, self._version)
         if there is None or not there.files:  # it may be written in another way
             return True
-        matching = self._planner.indexed(self._head, And((by_path, predicate)), self._version)
+        matching = self._planner.first_files(self._head, And((by_path, predicate)), self._version)
         return matching is None or bool(matching.files)

@@ -33,7 +33,7 @@ class IndexedFiles:
         self._version = version
         self.metadata = version.metadata
 
-    def summed(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
+    def add_files(self, survey: Survey, columns: Sequence[PartitionColumn]) -> Iterator[None]:
         """Adds the files, one leaf with each step. Raises StorageFault."""
         for leaf, alive in self._version.leaves():
             rows = leaf.table.filter(alive)

@@ -87,7 +87,7 @@ class IndexUpkeep:
                 root = work.forward(stored, stamp)
             except (TooMany, StorageFault):  # a leaf is gone: the index is dropped, so it is built anew
                 root = None
-        root = root or work.built(stamp, stored)
+        root = root or work.build_root(stamp, stored)
         self._faults("index.leaves")
         guard()
         payload = pack_root(root)

@@ -127,7 +127,7 @@ class Obj(msgspec.Struct, frozen=True):
     created_us: int
     expires_s: int | None = None
 
-    def decoded(self, decode: Callable[[bytes], T]) -> T:
+    def decode_with(self, decode: Callable[[bytes], T]) -> T:
         """Returns the result of ``decode`` for the payload. Raises UnreadableObj for a damaged
         payload."""
         try:

@@ -82,7 +82,7 @@ class Waiting(Generic[T]):
         self.alone = False
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         return self._outcome is not None
 
     def settle(self, outcome: T | BaseException) -> None:
@@ -143,13 +143,13 @@ class WaitingQueue(Generic[W]):
                 raise LeftLine
             if not self._wait(waiting, 4 * patience_ms / 1000):
                 raise OutcomeUnknown("the change is being applied by another thread, which has not ended")
-        if not waiting.settled:
+        if not waiting.is_settled:
             self._leading.now = True
             try:
                 lead(line)
             finally:
                 self._leading.now = False
-                if not waiting.settled:
+                if not waiting.is_settled:
                     waiting.settle(OutcomeUnknown("the process that applies the change is ending"))
                 self._hand_over(name, line)
 
@@ -166,11 +166,11 @@ class WaitingQueue(Generic[W]):
         """Lets the members of ``group`` go that have an outcome; the others keep their place in the
         line."""
         with self._mutex:
-            line.waiting = [waiting for waiting in line.waiting if not waiting.settled]
+            line.waiting = [waiting for waiting in line.waiting if not waiting.is_settled]
             for waiting in group:
                 waiting.taken = False
         for waiting in group:
-            if waiting.settled and waiting is not leader:
+            if waiting.is_settled and waiting is not leader:
                 self._wake(waiting)
 
     def _join(self, name: str, waiting: W) -> tuple[Line[W], bool]:
@@ -196,7 +196,7 @@ class WaitingQueue(Generic[W]):
     def _hand_over(self, name: str, line: Line[W]) -> None:
         """Lets the next one lead, or closes the line."""
         with self._mutex:
-            line.waiting = [waiting for waiting in line.waiting if not waiting.settled]
+            line.waiting = [waiting for waiting in line.waiting if not waiting.is_settled]
             if not line.waiting:
                 del self._lines[name]
                 return

@@ -150,7 +150,7 @@ class Importer:
                 )
             view.tree.parent(path[:-1])
             require_free(view, path, "name")
-            full = dotted_name(view.tree.catalog, *view.written(path[:-1]), path[-1])
+            full = dotted_name(view.tree.catalog, *view.written_levels(path[:-1]), path[-1])
             head = new_head_row(
                 key=world.space.table(table_id),
                 table_id=table_id,

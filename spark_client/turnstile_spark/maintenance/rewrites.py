@@ -186,7 +186,7 @@ class _Run:
         pending = {path for one_bin in plan.bins for path in one_bin.paths}
         result.skipped_files = len(plan.candidates) - len(pending)
         if self._metrics is not None:
-            self._metrics.planned(plan.path, plan.snapshot, len(plan.candidates), plan.strategy())
+            self._metrics.note_plan(plan.path, plan.snapshot, len(plan.candidates), plan.strategy())
         self._report(Progress("planned", len(plan.bins), len(pending), sum(b.size for b in plan.bins)))
         while plan.bins:
             lost = 0
@@ -347,7 +347,7 @@ class _Run:
         result.written_files += len(adds)
         result.written_bytes += written
         if self._metrics is not None:
-            self._metrics.committed(each.delta, adds, removes, vectors)
+            self._metrics.count_bin(each.delta, adds, removes, vectors)
         self._report(Progress("committed", 1, len(each.paths), each.size, version))
         return True
 

@@ -99,7 +99,7 @@ class CatalogChanges:
         """Whether the table is renamed or dropped."""
         return any(isinstance(c, MovedTable) and c.table_id == table_id for c in self._changes)
 
-    def created(self) -> list[NewTable]:
+    def new_tables(self) -> list[NewTable]:
         """The tables that are created."""
         return [change for change in self._changes if isinstance(change, NewTable)]
 

@@ -42,7 +42,7 @@ class TransactionConflict(TurnstileError):
         why = "; ".join(self.reasons or messages) or str(refused)
         super().__init__(desc=f"[{CONFLICT}] nothing of transaction {id} was applied: {why}", stackTrace="")
 
-    def explained(self, reasons: Sequence[str]) -> TransactionConflict:
+    def with_reasons(self, reasons: Sequence[str]) -> TransactionConflict:
         """The same, with its reasons."""
         return TransactionConflict(self.id, self._refused, reasons)
 

@@ -38,7 +38,7 @@ class Part:
     def is_first(self) -> bool:
         return self.version == 0
 
-    def moved(self, version: int, content: str) -> Part:
+    def at_version(self, version: int, content: str) -> Part:
         """The same part with another content and version, in a file of its own; version 0 stays
         where it is."""
         if self.is_first:
@@ -114,7 +114,7 @@ class Parts:
         """Gives these tables' commits other versions and contents. Writes changed files as
         :meth:`write_later`."""
         for table_id, (version, content) in later.items():
-            self._parts[table_id] = self._parts[table_id].moved(version, content)
+            self._parts[table_id] = self._parts[table_id].at_version(version, content)
         return self.write_later({*later, *self._set_timestamp(), *self._name_participants()})
 
     def write(self) -> None:
@@ -163,7 +163,7 @@ class Parts:
         earlier = {table_id for table_id, timestamp in timestamps.items() if timestamp < latest}
         for table_id in earlier:
             part = self._parts[table_id]
-            self._parts[table_id] = part.moved(part.version, with_timestamp(part.write.content, latest))
+            self._parts[table_id] = part.at_version(part.version, with_timestamp(part.write.content, latest))
         return earlier
 
     def _name_participants(self) -> set[str]:
@@ -176,7 +176,7 @@ class Parts:
         for table_id, part in self._parts.items():
             content = with_participants(part.write.content, self._group_id, versions)
             if content != part.write.content:
-                self._parts[table_id] = part.moved(part.version, content)
+                self._parts[table_id] = part.at_version(part.version, content)
                 changed.add(table_id)
         return changed
 

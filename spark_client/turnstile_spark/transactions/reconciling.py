@@ -83,7 +83,7 @@ class Reconciler:
             else:
                 reasons += [f"{table.state.name}: {reason}" for reason in outcome]
         if reasons or not later:
-            raise conflict.explained(reasons)
+            raise conflict.with_reasons(reasons)
         return later
 
     def _part(self, table: ScopedTable, latest: int) -> Later | list[str]:

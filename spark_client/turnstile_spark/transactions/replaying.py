@@ -119,7 +119,7 @@ class Replay:
             return "the table tracks rows, and rows of an earlier statement of this transaction may have been rewritten"
         return ""
 
-    def kept(self, statement: Statement) -> dict[str, Commits]:
+    def reuse_commits(self, statement: Statement) -> dict[str, Commits]:
         """The statement's commits as they are at the new cut, by table id. Raises
         :class:`CannotRebase` when they have no counterpart there: then nothing has happened here,
         and the statement has to run again.
@@ -186,7 +186,7 @@ def refusal(statements: Sequence[Statement], tables: Mapping[str, MovedTable]) -
         reason = replay.reason(statement)
         if not reason:
             try:
-                replay.kept(statement)
+                replay.reuse_commits(statement)
                 continue
             except CannotRebase as e:
                 reason = str(e)

@@ -144,7 +144,7 @@ class Replayer:
     def _keep(self, scope: Scope, plan: Plan, recorded: Recorded, statement: Statement, replay: Replay) -> None:
         """Holds a statement's commits in ``scope``. Raises :class:`CannotRebase` before anything is
         held."""
-        placed = replay.kept(statement)
+        placed = replay.reuse_commits(statement)
         for table_id, commits in placed.items():
             table = scope.tables()[table_id]
             for held, old, actions in zip(recorded.held[table_id], statement.commits[table_id], commits, strict=True):
@@ -188,4 +188,4 @@ def _move(
 
 
 def _conflict(conflict: TransactionConflict, why: str) -> TransactionConflict:
-    return conflict.explained([*conflict.reasons, f"not replayed: {why}"])
+    return conflict.with_reasons([*conflict.reasons, f"not replayed: {why}"])

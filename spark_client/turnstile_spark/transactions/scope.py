@@ -254,7 +254,7 @@ class Scope:
         with self._lock:
             return location_key(log_path) in self._clones
 
-    def described(self, state: TableState, describe: Callable[[], JavaObject]) -> JavaObject:
+    def cached_description(self, state: TableState, describe: Callable[[], JavaObject]) -> JavaObject:
         """The cached result of ``describe`` for this table, valid while the scope's logs do not
         change."""
         with self._lock:
@@ -293,7 +293,7 @@ class Scope:
             self._delta_logs = []
             return logs
 
-    def written(self) -> dict[str, ScopedTable]:
+    def written_tables(self) -> dict[str, ScopedTable]:
         """The tables with held commits, by id, including created tables."""
         return {table_id: table for table_id, table in self.tables().items() if table.contents}
 
@@ -309,7 +309,7 @@ class Scope:
             for table_id, table in self._tables.items():
                 del table.held[mark.commits.get(table_id, 0) :]
             self._changes.go_back(mark.changes)
-            created = {change.table_id for change in self._changes.created()}
+            created = {change.table_id for change in self._changes.new_tables()}
             gone = {table_id for table_id, table in self._tables.items() if table.first and table_id not in created}
             self._tables = {table_id: table for table_id, table in self._tables.items() if table_id not in gone}
             self._names = {name: table_id for name, table_id in self._names.items() if table_id not in gone}

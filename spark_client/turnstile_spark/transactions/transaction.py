@@ -188,7 +188,7 @@ class Transaction(Scoped):
         if self._statements is not None and scope.is_open:
             self._statements.flush()
         scope.close()
-        if not scope.written() and not scope.changes:
+        if not scope.written_tables() and not scope.changes:
             self._state = "committed"
             return
         self._state = "refused"
@@ -213,7 +213,7 @@ class Transaction(Scoped):
             self._state = "unknown" if self._group is not None else "refused"
             raise
         finally:
-            for table_id in self._open_scope().written():
+            for table_id in self._open_scope().written_tables():
                 self._lake.freshness.void(table_id)
 
     def abort(self) -> None:
@@ -261,13 +261,13 @@ class Transaction(Scoped):
     def has_committed(self, application: str, number: int) -> bool:
         """Whether a table that is written here has, in the cut, taken note of ``number`` of this
         application, or of a later one."""
-        logs = [table.delta_log for table in self._open_scope().written().values()]
+        logs = [table.delta_log for table in self._open_scope().written_tables().values()]
         return any(log is not None and cut_log.number_of(log, application) >= number for log in logs)
 
     def written(self) -> set[str]:
         """The tables that it has written so far (``namespace.table``), without the ones that it
         creates."""
-        tables = self._scope.written().values() if self._scope is not None else ()
+        tables = self._scope.written_tables().values() if self._scope is not None else ()
         return {table.state.name.partition(".")[2] for table in tables if table.first is None}
 
     def _must_be_open(self) -> None:
@@ -303,12 +303,12 @@ class Transaction(Scoped):
                     later = reconciler.put_on_top(conflict)
                 except TransactionConflict as lost:
                     self._replay(lost, reconciler)
-                    return self._propose(resent) if self._open_scope().written() else None
+                    return self._propose(resent) if self._open_scope().written_tables() else None
                 if self._journal is not None and parts.has_first and any(place.content for place in later.values()):
                     # Somebody else may be resuming it, and reading version 0: that is not written
                     # again.
                     reason = "it has a journal and creates tables, so it is not put on top of other commits"
-                    raise conflict.explained([reason]) from None
+                    raise conflict.with_reasons([reason]) from None
             self._group = None
             self._read_at |= {id: place.base for id, place in later.items() if place.content is None}
             self._read_predicates |= {id: place.predicate for id, place in later.items() if place.content is None}
@@ -329,7 +329,7 @@ class Transaction(Scoped):
         try:
             self._scope = old.at_cut(plan.cut)
         except ApiError as e:
-            raise lost.explained([*lost.reasons, f"not replayed: {e}"]) from None
+            raise lost.with_reasons([*lost.reasons, f"not replayed: {e}"]) from None
         self._lake.scopes.leave(old)
         cut_log.drop(self._lake.jvm, self._session, old)
         self._lake.scopes.enter(self._scope)
@@ -360,7 +360,7 @@ class Transaction(Scoped):
         """The commits of the held changes."""
         return Parts(
             self._lake.files,
-            self._open_scope().written(),
+            self._open_scope().written_tables(),
             inline_limit=self._lake.inline_limit,
             application=self._application,
             group_id=self.id if self._has_group_action else None,

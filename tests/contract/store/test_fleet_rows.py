@@ -83,15 +83,15 @@ def test_i19_granules_are_claimed_shared_taken_over_and_given_back(shared: Share
     first = shared.member("a")
     second = shared.member("b")
     shared.beat(first)
-    assert len(first.owned()) == 101 and shared.report().migrations == 101
+    assert len(first.owned_granules()) == 101 and shared.report().migrations == 101
     shared.beat(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
-    assert len(first.owned()) in (50, 51) and len(first.owned()) + len(second.owned()) == 101
+    assert len(first.owned_granules()) in (50, 51) and len(first.owned_granules()) + len(second.owned_granules()) == 101
     shared.report()
     shared.beat(second, times=SILENT_BEATS + 2)
-    assert len(second.owned()) == 101
+    assert len(second.owned_granules()) == 101
     assert [member.name for member in shared.report().members] == ["b"]
     shared.beat(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
-    assert len(shared.report().members) == 2 and first.owned()
+    assert len(shared.report().members) == 2 and first.owned_granules()
     assert first.leave() and second.leave()
     report = shared.report()
     assert report.members == () and {granule.owner for granule in report.granules} == {""}

@@ -167,7 +167,7 @@ def test_i12_a_uuid_is_found_by_its_name_however_many_names_there_are(
     def searched(*_: object) -> None:
         raise AssertionError("the whole index was searched")
 
-    monkeypatch.setattr(Tree, "named", searched)
+    monkeypatch.setattr(Tree, "name_of", searched)
     assert commit(realm, 2).status == 200
     realm.must("POST", "/v1/catalogs/main/namespaces", {"name": "more"})
     realm.world.clock.now += STALE_MS

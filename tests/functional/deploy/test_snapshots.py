@@ -67,13 +67,13 @@ def test_a_sandbox_that_goes_on_after_days_does_not_take_its_clock_for_one_that_
     days_later = clock.now_ms() + 10 * 86_400_000
     monkeypatch.setattr(SystemClock, "now_ms", lambda self: days_later)
     assert clock.jumped_ms() > 9 * 86_400_000, "no time has passed that the process knows of"
-    Services(opening.World(world.refs, world.objs, world.storages, clock, world.ids, world.space)).restored()
+    Services(opening.World(world.refs, world.objs, world.storages, clock, world.ids, world.space)).begin_anew()
     assert clock.jumped_ms() == 0
 
 
 def test_numbers_that_spread_retries_begin_anew() -> None:
     before = random.getstate()
-    Services(fake_world()).restored()
+    Services(fake_world()).begin_anew()
     one = random.random()
     random.setstate(before)
     assert one != random.random()

@@ -119,7 +119,7 @@ SPACE = Space("default")
 ROWS = {
     "table": SPACE.table("1"),
     "catalog": SPACE.catalog("client"),
-    "gone": SPACE.gone("main"),
+    "gone": SPACE.dropped_catalog("main"),
     "staging": SPACE.staging("1"),
     "location": SPACE.location("s3://default/client/client/1"),
     "external": SPACE.external("1"),

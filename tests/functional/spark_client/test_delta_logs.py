@@ -53,7 +53,7 @@ def another_thread() -> Iterator[ThreadPoolExecutor]:
 
 def loaded(logs: DeltaLogs, log: Log, latest: int, table_id: str = "a", times: int = 1) -> None:
     for _ in range(times):
-        logs.loaded(table_id, SimpleNamespace(deltaLog=lambda: log), latest)
+        logs.note_load(table_id, SimpleNamespace(deltaLog=lambda: log), latest)
 
 
 def test_the_snapshot_of_the_latest_version_is_confirmed() -> None:
@@ -96,5 +96,5 @@ def test_a_log_that_cannot_be_read_is_left_to_delta_to_report() -> None:
         raise RuntimeError("DELTA_MISSING_TRANSACTION_LOG")
 
     logs = DeltaLogs()
-    logs.loaded("a", SimpleNamespace(deltaLog=broken), 4)
+    logs.note_load("a", SimpleNamespace(deltaLog=broken), 4)
     assert logs.of("a") is None

@@ -139,7 +139,7 @@ class GroupServer(Bypass):
     def _tell(self, told: set[str]) -> None:
         """Returns outcomes to clients as soon as they are certain."""
         for asked, waiting in self._waiting:
-            if waiting.settled and asked.id not in told:
+            if waiting.is_settled and asked.id not in told:
                 told.add(asked.id)
                 try:
                     tree = waiting.outcome()

@@ -92,7 +92,7 @@ class NotingPump(StreamPump):
 def publish_and_note(world: World, table_id: str) -> None:
     """The publisher function's handling of a record."""
     done = publish_hinted(world, Publisher(world), [table_id], until_ms=FOR_EVER, each_ms=FOR_EVER, workers=1)
-    notes = done.unsettled(world.ids.uuid()[:8])
+    notes = done.tables_to_revisit(world.ids.uuid()[:8])
     if notes:
         AttentionRow(world).note(notes)
 
@@ -173,7 +173,7 @@ class Gc:
 
 
 def _listed(table_id: str, sandbox: Sandbox, *, content: bool) -> Listing:
-    return sandbox.commits.listed(table_id, content=content)
+    return sandbox.commits.of_present_head(table_id, content=content)
 
 
 class Reader:
@@ -236,7 +236,7 @@ class Engine:
         while True:
             self._state.scheduler.sleep(self._rng.choice((100, SECOND, 10 * SECOND, DAY)))
             try:
-                listing = self._client.ask(lambda sandbox: sandbox.commits.listed(self._table))
+                listing = self._client.ask(lambda sandbox: sandbox.commits.of_present_head(self._table))
                 storage = SimStorages(self._process).open(listing.head.location)
                 for place in listing.places:
                     if not place.published:

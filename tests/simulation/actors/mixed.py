@@ -68,17 +68,17 @@ class TransactionSandbox(CatalogSandbox):
 
     def _changes(self, request: Request) -> list[CatalogChange]:
         renames = [
-            self.renamer.prepared(CATALOG, NAMESPACE, old, new, NAMESPACE, external=False)
+            self.renamer.prepare(CATALOG, NAMESPACE, old, new, NAMESPACE, external=False)
             for old, new in request.renames.values()
         ]
         creates = [
-            self.registrar.prepared(CATALOG, NAMESPACE, name, id, comment=None, principal=OPERATOR)
+            self.registrar.prepare(CATALOG, NAMESPACE, name, id, comment=None, principal=OPERATOR)
             for id, name in request.creates.items()
         ]
         return [
             *renames,
             *creates,
-            *(self.dropper.prepared(CATALOG, NAMESPACE, name) for name in request.drops.values()),
+            *(self.dropper.prepare(CATALOG, NAMESPACE, name) for name in request.drops.values()),
         ]
 
 

@@ -316,7 +316,7 @@ def _together(
         line, _ = queue._join(table_id, waiting[-1])
     line.row = row
     for own in waiting:
-        if not own.settled:
+        if not own.is_settled:
             CommitTurn(ratifier, queue, line, own).run()
     return answers
 

@@ -111,7 +111,7 @@ def _edits(path: str, **forgotten: Any) -> Plant:
 
 def _not_lasting() -> Any:
     """Any HEAD that still exists may be named and gone back to, also one that gc is about to remove."""
-    return patch.object(History, "kept", lambda self, now, as_of, _: KeptTree(self._tree_at(now, as_of)))
+    return patch.object(History, "kept_tree", lambda self, now, as_of, _: KeptTree(self._tree_at(now, as_of)))
 
 
 def _not_pinned() -> Any:

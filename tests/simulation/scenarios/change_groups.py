@@ -127,7 +127,7 @@ def _one_spoils_the_others() -> Any:
         for each in judged:
             if answer.failed:
                 try:
-                    each.change.rejected(answer.failed)
+                    each.change.handle_rejection(answer.failed)
                 except Exception as error:
                     each.change.settle(error)
         return lost(self, answer, judged)

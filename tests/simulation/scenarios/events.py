@@ -143,13 +143,13 @@ def _moving_first(send_all: Callable[..., Delivered]) -> Callable[..., Delivered
 
     def wrong(self: Deliverer, held: EventDelivery, go_on: Callable[[], bool]) -> Delivered:
         batch, place = self._batch(held.place, self.target.most)
-        after = deliveries.moved(held, place, len(batch), self._now())
+        after = deliveries.after_acknowledgement(held, place, len(batch), self._now())
         if not batch or not self._change(held, after):
             return Delivered()
         try:
             self.target.send(batch)
         except NotDelivered as error:
-            self._change(after, deliveries.failed(after, str(error), self._now()))
+            self._change(after, deliveries.after_failure(after, str(error), self._now()))
             return Delivered(0, str(error))
         return send_all(self, after, go_on)
 
@@ -183,7 +183,7 @@ DELIVERY_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I14",
     ),
     "deliveries: a failure moves the place": (
-        lambda: swapped("turnstile.events.core.deliveries.failed", _moving),
+        lambda: swapped("turnstile.events.core.deliveries.after_failure", _moving),
         "I14",
     ),
 }

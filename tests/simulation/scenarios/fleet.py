@@ -97,7 +97,7 @@ class Fleet:
         names = {f"{role}/{number}" for role in ROLES for number in range(fleet.granules[role])}
         if not names <= owned:
             raise Violation("I19", f"nobody owns {sorted(names - owned)} in the end")
-        first, second = (sorted(member.owned()) for member in living)
+        first, second = (sorted(member.owned_granules()) for member in living)
         if abs(len(first) - len(second)) > len(ROLES):
             raise Violation("I19", f"{len(first)} and {len(second)} granules are not even")
 
@@ -130,10 +130,10 @@ def _takes_of_every_role() -> Any:
     """A member that takes over keeps granules of roles that it does not work for."""
 
     def take(self: Exchange, id: str) -> bool:
-        source = self.seen.others[id]
-        roles = {role: self.seen.fleet.granules[role] for role in source.loads if role not in self._roles}
+        source = self.joined_view.others[id]
+        roles = {role: self.joined_view.fleet.granules[role] for role in source.loads if role not in self._roles}
         rest = [row for row in self._reader.granules(granule_names(roles)).values() if row.owner == id]
-        return all(self._take([row], self.seen.others[id], self.seen.me) for row in rest)
+        return all(self._take([row], self.joined_view.others[id], self.joined_view.me) for row in rest)
 
     return patch.object(Exchange, "_release_rest", take)
 

@@ -167,7 +167,7 @@ def _overwriting(write: Callable[..., Any]) -> Callable[..., Any]:
 
 FOLLOW_UP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "follow-ups: the row does not say what is being asked for": (
-        lambda: swapped("turnstile.events.follow_ups.begun", _not_pending),
+        lambda: swapped("turnstile.events.follow_ups.after_begin", _not_pending),
         "I17",
     ),
     "follow-ups: a failure counts as done": (lambda: swapped("turnstile.events.follow_ups.ended", _done_all), "I17"),

@@ -77,11 +77,11 @@ def _judged_and_then_unchecked() -> Any:
             read = self._read[at]
             if self.version(at) == read.version:
                 return check(self, at, key)
-            return unchanged(key, read.version, 1_000)
+            return unchanged_check(key, read.version, 1_000)
 
         return loosely
 
-    from turnstile.delta.core.ratify_writes import unchanged
+    from turnstile.delta.core.ratify_writes import unchanged_check
 
     return swapped("turnstile.delta.transactions.group_reads.GroupReads.check", checking)
 

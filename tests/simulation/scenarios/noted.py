@@ -68,7 +68,7 @@ class Noted(Tables):
 
 def _problems_are_not_noted() -> Any:
     """A table that could not be published is left to its next record."""
-    return patch.object(Round, "unsettled", lambda self, mark: frozenset())
+    return patch.object(Round, "tables_to_revisit", lambda self, mark: frozenset())
 
 
 def _every_note_goes() -> Any:

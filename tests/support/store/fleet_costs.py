@@ -80,10 +80,10 @@ def hand_over() -> Cost:
     fleet.beat(1)
     writes = requests = 0
     first = fleet.members[0]
-    while len(first.owned()) == count:
+    while len(first.owned_granules()) == count:
         fleet.meter.reset()
         fleet.beat(1)
         writes = fleet.meter.write_units - len(fleet.members)  # signs of life
         requests = fleet.meter.requests.count("refs.transact")
-    moved = count - len(first.owned())
+    moved = count - len(first.owned_granules())
     return Cost(requests / moved, writes / moved, 0)

@@ -75,16 +75,16 @@ def read(services: CatalogServices, query: str, head: str = "") -> CatalogReads:
 
 
 def rename(services: CatalogServices, name: str, new: str) -> CatalogChange:
-    return services.renamer.prepared("main", ("default",), name, new, ("default",), external=False)
+    return services.renamer.prepare("main", ("default",), name, new, ("default",), external=False)
 
 
 def drop(services: CatalogServices, name: str) -> CatalogChange:
-    return services.dropper.prepared("main", ("default",), name)
+    return services.dropper.prepare("main", ("default",), name)
 
 
 def create(services: CatalogServices, name: str, table_id: str, *namespace: str) -> CatalogChange:
     path = namespace or ("default",)
-    return services.registrar.prepared("main", path, name, table_id, comment=None, principal=OPERATOR)
+    return services.registrar.prepare("main", path, name, table_id, comment=None, principal=OPERATOR)
 
 
 def new_namespace(services: CatalogServices, *path: str) -> CatalogChange:

@@ -14,8 +14,8 @@ from turnstile.coordination.core.ref_rights import (
     READ,
     SWAP,
     access_of,
+    permission_clause,
     permits,
-    permitted,
     rights_after,
 )
 from turnstile.coordination.refs import NamedRefs
@@ -36,7 +36,7 @@ def test_i12_the_condition_of_a_write_holds_exactly_for_principals_that_are_perm
 ) -> None:
     rights = {**rights, owner: rights.get(owner, 0) + OWN} if owner else rights
     row = {"rights": rights} if rights else {}
-    assert holds(row, permitted(asker.names, least).test) == permits(rights, asker, least)
+    assert holds(row, permission_clause(asker.names, least).test) == permits(rights, asker, least)
     assert permits(rights, Principal("root", admin=True), least)
 
 

@@ -194,11 +194,11 @@ def test_the_keys_that_sign_follow_the_secret(store: Any) -> None:
     from turnstile.api.settings import Settings
 
     services = Services(fake_world(), Settings(auth=Accepted()))
-    first = services.signed
-    assert services.signed is first
+    first = services.signed_tokens
+    assert services.signed_tokens is first
     store.put(token="first", token_keys=f"n:{'b' * 43},{KEYS}")
     store.pass_ms(FRESH_MS)
-    assert services.signed is not first
+    assert services.signed_tokens is not first
 
 
 # -- where secrets are ----------------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def test_i25_what_needs_a_version_is_refused_in_words(early: Early, what: str) -
         "rename": lambda: early.services.renamer.rename(*MAIN, "t", "u", external=False),
         "export": lambda: Exporter(early.services).dry_run(*MAIN, "t"),
         "clone": lambda: parts_of(view, view.tree, (*NAMESPACE, "t"), (*NAMESPACE, "c")),
-        "drop together": lambda: early.services.dropper.prepared(*MAIN, "t").apply(view),
+        "drop together": lambda: early.services.dropper.prepare(*MAIN, "t").apply(view),
     }
     with pytest.raises(TurnstileError) as refused:
         attempts[what]()

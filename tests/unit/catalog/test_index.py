@@ -125,5 +125,5 @@ def test_an_index_is_packed_the_same_whatever_it_was_made_from(
     for put, remove, packs in steps:
         index = index.with_changes(put, remove)
         if packs:
-            assert index.packed == pack(Index(index.keys, tuple(entry for _, entry in index.iterate())))
-            assert unpack(index.packed) == index
+            assert index.packed_bytes == pack(Index(index.keys, tuple(entry for _, entry in index.iterate())))
+            assert unpack(index.packed_bytes) == index

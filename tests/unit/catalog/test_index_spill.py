@@ -79,7 +79,7 @@ class Kept:
         )
         for id, index in after.written.items():
             assert id not in self.stored.segments, "segments are written once"
-            self.stored.segments[id] = index.packed
+            self.stored.segments[id] = index.packed_bytes
         self.written.append(len(after.written))
         self.index = LayeredIndex(after.embedded, unpack_directory(pack_directory(after.directory)), self.stored)
 
@@ -173,7 +173,7 @@ class SpillMachine(RuleBasedStateMachine):
         assert firsts == sorted(set(firsts))
         assert firsts[:1] in ([], [""])
         limit = max(SMALL.embedded, len(pack_directory(self.kept.index.directory)))
-        assert len(self.kept.index.embedded.packed) <= 4 * limit
+        assert len(self.kept.index.embedded.packed_bytes) <= 4 * limit
         for segment in self.kept.index.directory:
             if segment.obj:
                 assert len(self.kept.stored.segments[segment.obj]) <= SMALL.segment

@@ -167,7 +167,7 @@ def test_i21_a_refusal_that_stood_on_a_commit_that_lost_is_judged_again() -> Non
     assert order == ["first", "second"]
     with pytest.raises(StateConflict, match="the seat is taken"):
         one.outcome()
-    assert not two.settled and line.waiting == [two]
+    assert not two.is_settled and line.waiting == [two]
     services.committer.lead(queue, "main", two, line)
     assert two.outcome().commit.message == "create a"
     complete(fakes(services))
@@ -219,7 +219,7 @@ def test_a_line_that_goes_on_needs_no_read_of_the_row() -> None:
     seen.refs.requests.clear()
     services.committer.lead(queue, "main", changes[1], line)
     assert seen.refs.requests == ["write"]
-    assert row_of(services).changed_at > 0 and changes[1].settled
+    assert row_of(services).changed_at > 0 and changes[1].is_settled
     complete(seen)
 
 
@@ -416,7 +416,7 @@ def test_a_change_that_is_always_overtaken_gives_up_and_the_next_one_leads() -> 
         changes[0].outcome()
     assert error.value.type == "ConcurrentChange"
     queue._hand_over("key", line)
-    assert line.waiting == [changes[1]] and changes[1].turn.is_set() and not changes[1].settled
+    assert line.waiting == [changes[1]] and changes[1].turn.is_set() and not changes[1].is_settled
     complete(fakes(services))
 
 
@@ -427,7 +427,7 @@ def test_a_group_is_bounded_and_the_rest_comes_next() -> None:
     for each in changes:
         line, _ = queue._join("key", each)
     services.committer.lead(queue, "main", changes[0], line)
-    assert [each.settled for each in changes] == [True] * GROUP_CHANGES + [False] * 3
+    assert [each.is_settled for each in changes] == [True] * GROUP_CHANGES + [False] * 3
     assert line.waiting == changes[GROUP_CHANGES:]
 
 
@@ -534,7 +534,7 @@ def test_a_leader_that_dies_leaves_the_line_to_the_next() -> None:
         queue.commit("main", first, dies, 1_000)
     with pytest.raises(OutcomeUnknown):
         first.outcome()
-    assert second.turn.is_set() and not second.settled
+    assert second.turn.is_set() and not second.is_settled
     assert queue._lines["main"].waiting == [second]
 
 

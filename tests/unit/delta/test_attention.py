@@ -183,7 +183,7 @@ def test_i11_a_noted_table_is_tried_by_every_sweep_until_it_is_published() -> No
     other.mixed(1)
     table.put(published_path(2), b"foreign\n")
     done = publish_tables(world, Publisher(world), [table.id], until_ms=world.clock.now + LATER, each_ms=LATER)
-    attention.note(done.unsettled("x"))
+    attention.note(done.tables_to_revisit("x"))
     assert attention.read().noted == {f"{table.id} 3"}
     for _ in range(3):
         sweeper.looked_to("\x7f")

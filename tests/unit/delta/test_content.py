@@ -246,7 +246,7 @@ def test_a_commit_that_names_its_transaction_is_like_others_but_no_blind_append(
     content = read_content(
         delta.lines(INFO, group(MEMBER, {"tableId": "b", "version": 0, "name": "more"}), delta.add("f"))
     )
-    assert (content.adds, content.blind, content.changed) == (1, False, "data")
+    assert (content.adds, content.blind, content.change_kind) == (1, False, "data")
 
 
 def test_i2_a_carriage_return_ends_no_line_in_the_middle_of_an_action() -> None:
@@ -342,13 +342,13 @@ def test_i2_version_0_must_define_the_table(missing: str) -> None:
 )
 def test_i2_what_a_commit_changes_is_distinguished(actions: list[Any], changed: str) -> None:
     content = read_content(delta.lines(INFO, *actions))
-    assert content.changed == changed and content.blind == (changed == "append")
+    assert content.change_kind == changed and content.blind == (changed == "append")
 
 
 def test_i2_a_prefix_is_judged_line_by_line_and_counts_as_unread() -> None:
     raw = delta.lines(INFO, delta.add("f"), {"txn": {"appId": "a", "version": 1}})
     content = read_content(raw[:-5], whole=False)
-    assert (content.changed, content.blind, content.adds, content.apps) == ("unread", False, 1, ())
+    assert (content.change_kind, content.blind, content.adds, content.apps) == ("unread", False, 1, ())
 
 
 def test_i2_rows_and_marks_are_read_only_where_they_are_numbers() -> None:

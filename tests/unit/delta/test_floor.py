@@ -9,7 +9,7 @@ import pytest
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
 from turnstile.delta.core.decide import Ratified, decide
 from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, tail_by_version
-from turnstile.delta.core.ratify_writes import FORGOTTEN_MAX, evicted, raise_floor
+from turnstile.delta.core.ratify_writes import FORGOTTEN_MAX, count_evicted, raise_floor
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Drop, Exclude, Row, Set
 
@@ -44,7 +44,10 @@ def test_i4_published_entries_lose_their_bytes_and_the_rest_keeps_them() -> None
     assert [bool(entry.data) for entry in head.tail] == [False, False, False, True, True, True]
     assert head.tail_from == 3 and head.floor == 5 and head.pending == 8 and head.ids == {f"t{n}" for n in range(3, 9)}
     assert head.bytes == sum(cost(entry) for entry in head.tail) and head.apps == {}
-    assert TableHead.from_row(floored(busy(), 4)).apps == {APPS[0]: 2} and evicted(TableHead.from_row(busy()), 4) == 1
+    assert (
+        TableHead.from_row(floored(busy(), 4)).apps == {APPS[0]: 2}
+        and count_evicted(TableHead.from_row(busy()), 4) == 1
+    )
 
 
 def test_i11_pending_goes_only_when_nothing_waits() -> None:

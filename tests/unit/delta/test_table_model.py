@@ -174,7 +174,7 @@ class TableModel(RuleBasedStateMachine):
     @precondition(lambda self: not self.dropped)
     @rule(most=st.integers(1, 3))
     def a_client_publishes_by_itself(self, most: int) -> None:
-        for place in [place for place in self.listing.listed(T).places if not place.published][:most]:
+        for place in [place for place in self.listing.of_present_head(T).places if not place.published][:most]:
             found = self.storage.read(staged_path(place.name))
             assert found is not None
             self.storage.put_if_absent(published_path(place.version), found[0])
@@ -205,7 +205,7 @@ class TableModel(RuleBasedStateMachine):
     def every_version_has_one_content_for_ever(self) -> None:
         if self.dropped:
             return
-        for place in self.listing.listed(T, content=True).places:
+        for place in self.listing.of_present_head(T, content=True).places:
             raw = self.listing.earlier(T, place.version).raw
             assert raw is not None and self.bytes.setdefault(place.version, raw) == raw
         for version in range(1, len(self.commits) + 1):

@@ -19,7 +19,16 @@ from turnstile.delta.publish import Publisher
 from turnstile.events import follow_ups as module
 from turnstile.events.append import Appender
 from turnstile.events.core.cloud_events import CloudEvent
-from turnstile.events.core.follow_ups import HELD_MS, ActionState, Due, FollowUpState, begun, due, ended, seen
+from turnstile.events.core.follow_ups import (
+    HELD_MS,
+    ActionState,
+    Due,
+    FollowUpState,
+    after_begin,
+    after_end,
+    due,
+    with_rules,
+)
 from turnstile.events.deliver import Deliverer, NotDelivered
 from turnstile.events.follow_ups import Followed, FollowUps, FollowUpTarget
 from turnstile.maintenance.core.due import pause_ms
@@ -65,29 +74,29 @@ def test_i17_an_action_is_due_when_enough_was_published_since_it_acknowledged() 
 
 
 def test_a_rule_that_is_new_counts_from_the_newest_publication() -> None:
-    state = seen(FollowUpState(), (DBT, CACHE), 40)
+    state = with_rules(FollowUpState(), (DBT, CACHE), 40)
     assert due(state, (DBT, CACHE), {"dbt", "cache"}, 40, 0) == [Due("cache", 40, 40)]
     assert due(state, (DBT, CACHE), {"dbt"}, 42, 0) == [Due("dbt", 40, 42)]
 
 
 def test_what_is_remembered_of_an_action_goes_with_its_rule() -> None:
     state = FollowUpState({"dbt": ActionState(10), "old": ActionState(3)})
-    assert seen(state, (DBT,), 40) == FollowUpState({"dbt": ActionState(10)})
+    assert with_rules(state, (DBT,), 40) == FollowUpState({"dbt": ActionState(10)})
 
 
 def test_i17_what_is_being_asked_for_stays_the_same_until_it_is_acknowledged() -> None:
     jobs = [Due("dbt", 11, 13)]
-    state = begun(FollowUpState({"dbt": ActionState(10)}), jobs, 5_000)
+    state = after_begin(FollowUpState({"dbt": ActionState(10)}), jobs, 5_000)
     assert state.held_until_ms == 5_000 + HELD_MS
     assert due(state, (DBT,), {"dbt"}, 99, 6_000) == jobs
-    failed = ended(state, jobs, {"dbt": "answered 500"}, 7_000)
+    failed = after_end(state, jobs, {"dbt": "answered 500"}, 7_000)
     assert failed.failing
     assert failed.actions["dbt"] == ActionState(10, 13, 0, 1, "answered 500", 7_000 + pause_ms(1))
     assert due(failed, (DBT,), {"dbt"}, 99, 7_000 + pause_ms(1) - 1) == []
     assert due(failed, (DBT,), {"dbt"}, 99, 7_000 + pause_ms(1)) == jobs
-    again = ended(failed, jobs, {"dbt": "answered 500"}, 9_000)
+    again = after_end(failed, jobs, {"dbt": "answered 500"}, 9_000)
     assert (again.actions["dbt"].failures, again.actions["dbt"].again_ms) == (2, 9_000 + pause_ms(2))
-    done = ended(again, jobs, {}, 10_000)
+    done = after_end(again, jobs, {}, 10_000)
     assert done == FollowUpState({"dbt": ActionState(13, done_ms=10_000)})
     assert not done.failing
     assert due(done, (DBT,), {"dbt"}, 99, 10_000) == [Due("dbt", 14, 99)]

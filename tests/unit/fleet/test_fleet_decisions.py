@@ -37,14 +37,14 @@ BEAT = 10
 def test_i19_a_member_is_judged_by_its_count_and_the_observers_own_time() -> None:
     b = member("b", life=4, beat_ms=BEAT)
     sights = updated_sights({}, [b], 1_000, {"b"})
-    assert sights == {"b": Sight(4, 1_000)} and sights["b"].suspected(b) and not sights["b"].silent(b)
+    assert sights == {"b": Sight(4, 1_000)} and sights["b"].is_suspected(b) and not sights["b"].silent(b)
     sights = updated_sights(sights, [member("b", life=5, beat_ms=BEAT)], 1_010, {"b"})
-    assert sights == {"b": Sight(5, 1_010, 0, seen_alive=True)} and not sights["b"].suspected(b)
+    assert sights == {"b": Sight(5, 1_010, 0, seen_alive=True)} and not sights["b"].is_suspected(b)
     b = member("b", life=5, beat_ms=BEAT)
     for beat in range(1, SILENT_BEATS + 1):
         sights = updated_sights(sights, [b], 1_010 + BEAT * beat, {"b"})
         assert sights["b"] == Sight(5, 1_010 + BEAT * beat, BEAT * beat, seen_alive=True)
-        assert sights["b"].suspected(b) == (beat >= SUSPECTED_BEATS)
+        assert sights["b"].is_suspected(b) == (beat >= SUSPECTED_BEATS)
         assert sights["b"].silent(b) == (beat >= SILENT_BEATS)
 
 

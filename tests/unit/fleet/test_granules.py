@@ -217,7 +217,7 @@ def test_a_free_granule_is_read_again_when_it_is_doubted() -> None:
 def test_what_this_process_changed_itself_is_not_read_again_unless_another_changed_something_too() -> None:
     granules = read(row(0, "me"), row(1))
     granules.put(row(0, "b", 2))
-    granules.changed(me(changes=1, moves=1))
+    granules.record_transaction(me(changes=1, moves=1))
     assert granules.is_noticed(me(changes=1)) and not granules.is_noticed(me(changes=2))
     granules.put(row(1, "me", 2))
     granules.took(member("a", moves=2))

@@ -70,7 +70,7 @@ class Site:
         assert fleet.members == rows.keys() == {member.id for member in members}
         for member in members:
             owned = {name for name, owner in self.owners().items() if owner == member.id}
-            assert set(member.owned()) == owned and rows[member.id].owned == len(owned)
+            assert set(member.owned_granules()) == owned and rows[member.id].owned == len(owned)
 
 
 def pair() -> tuple[Site, Member, Member]:
@@ -81,20 +81,20 @@ def pair() -> tuple[Site, Member, Member]:
     second = site.member("b")
     site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
     site.agree(first, second)
-    assert len(first.owned()) == len(second.owned()) == 4
+    assert len(first.owned_granules()) == len(second.owned_granules()) == 4
     assert first.members() == second.members() == 2 and site.member("c").members() == 0
     return site, first, second
 
 
 def subject_of(member: Member, role: str = "publish", granules: int = 8) -> str:
     """A subject in a granule that the member owns."""
-    return next(f"t{n}" for n in range(1_000) if granule_of(role, f"t{n}", granules) in member.owned())
+    return next(f"t{n}" for n in range(1_000) if granule_of(role, f"t{n}", granules) in member.owned_granules())
 
 
 def test_i19_a_member_that_is_alone_owns_everything_at_once_and_beats_slowly() -> None:
     site = Site()
     member = site.member(publish=8, collect=1)
-    assert (member.id, member.owned(), member.whose("publish", "t"), member.granule("publish", "t")) == (
+    assert (member.id, member.owned_granules(), member.whose("publish", "t"), member.granule("publish", "t")) == (
         "",
         (),
         Whose.UNSURE,
@@ -102,7 +102,7 @@ def test_i19_a_member_that_is_alone_owns_everything_at_once_and_beats_slowly() -
     )
     assert member.next_beat_ms() == BEAT
     (beat,) = site.beats(member)
-    assert beat == Beat(tuple(sorted(member.owned()))) and len(beat.gained) == 9
+    assert beat == Beat(tuple(sorted(member.owned_granules()))) and len(beat.gained) == 9
     assert member.whose("publish", "t") is Whose.MINE and member.whose("other", "t") is Whose.UNSURE
     granule = member.granule("publish", "t")
     assert granule is not None and (granule.owner, granule.epoch) == (member.id, 1)
@@ -172,7 +172,7 @@ def test_i19_a_silent_member_is_doubted_and_then_taken_over() -> None:
     assert first.whose("publish", theirs) is Whose.OTHERS
     (beat,) = site.beats(first)
     assert beat == Beat(unsure=True) and first.whose("publish", theirs) is Whose.UNSURE
-    lost = second.owned()
+    lost = second.owned_granules()
     beats = [site.beats(first)[0] for _ in range(SILENT_BEATS - SUSPECTED_BEATS)]
     assert beats[-1] == Beat(gained=tuple(sorted(lost))) and not any(beat.gained for beat in beats[:-1])
     site.agree(first)
@@ -241,19 +241,19 @@ def test_i19_a_member_that_was_frozen_finds_that_it_was_removed_and_begins_anew(
     site.beats(first, times=2 * SILENT_BEATS)
     before = second.id
     (beat,) = site.beats(second)
-    assert beat.removed and second.id != before and second.owned() == ()
+    assert beat.removed and second.id != before and second.owned_granules() == ()
     assert old is not None and {row.name: row.epoch for row in site.rows(GranuleRow)}[old.name] > old.epoch
     site.beats(first, second, times=3 * WHOLE_LOOK_BEATS)
     site.agree(first, second)
-    assert len(second.owned()) == 4
+    assert len(second.owned_granules()) == 4
 
 
 def test_i19_an_observer_that_was_frozen_takes_nothing_from_a_healthy_member() -> None:
     site, first, second = pair()
-    kept = second.owned()
+    kept = second.owned_granules()
     site.now_ms += 100 * BEAT
     site.beats(second, first)
-    assert second.owned() == kept
+    assert second.owned_granules() == kept
     site.now_ms += 100 * BEAT  # the whole machine stood still
     site.beats(first, second)
     site.agree(first, second)
@@ -261,7 +261,7 @@ def test_i19_an_observer_that_was_frozen_takes_nothing_from_a_healthy_member() -
 
 def test_i19_a_member_that_shows_life_between_the_look_and_the_taking_keeps_what_it_owns() -> None:
     site, first, second = pair()
-    kept = second.owned()
+    kept = second.owned_granules()
     site.beats(first, times=SILENT_BEATS)
     refs = site.world.refs
     shown = []
@@ -275,7 +275,7 @@ def test_i19_a_member_that_shows_life_between_the_look_and_the_taking_keeps_what
 
     refs.transact = lively  # type: ignore[method-assign]
     site.beats(first)
-    assert shown and second.owned() == kept
+    assert shown and second.owned_granules() == kept
     site.agree(first, second)
 
 
@@ -294,12 +294,12 @@ def test_i19_a_leaving_member_hands_over_first() -> None:
     assert second.leave() and second.id == "" and second.leave()
     site.beats(first)
     site.agree(first)
-    assert len(first.owned()) == 8 and first.whose("publish", "t") is Whose.MINE
+    assert len(first.owned_granules()) == 8 and first.whose("publish", "t") is Whose.MINE
     assert first.leave()
     assert site.rows(MemberRow) == [] and set(site.owners().values()) == {""}
     third = site.member("c")
     site.beats(third)
-    assert len(third.owned()) == 8
+    assert len(third.owned_granules()) == 8
     site.agree(third)
 
 
@@ -318,7 +318,7 @@ def test_i19_roles_are_apart_and_granules_of_a_role_without_members_are_free() -
     worker = site.member("w", maintain=9)
     site.beats(both)
     site.beats(both, worker, times=3 * WHOLE_LOOK_BEATS)
-    assert all(name.startswith("maintain/") for name in worker.owned()) and len(worker.owned()) == 2
+    assert all(name.startswith("maintain/") for name in worker.owned_granules()) and len(worker.owned_granules()) == 2
     site.beats(worker, times=2 * SILENT_BEATS)
     assert {name: owner for name, owner in site.owners().items() if name.startswith("publish/")} == {
         f"publish/{number}": "" for number in range(4)
@@ -326,7 +326,7 @@ def test_i19_roles_are_apart_and_granules_of_a_role_without_members_are_free() -
     site.agree(worker)
     later = site.member("p", publish=7)
     site.beats(later, worker)
-    assert len(later.owned()) == 4 and site.rows(FleetRow)[0].granules == {"publish": 4, "maintain": 4}
+    assert len(later.owned_granules()) == 4 and site.rows(FleetRow)[0].granules == {"publish": 4, "maintain": 4}
 
 
 def test_a_member_says_nothing_about_roles_that_it_does_not_work_for() -> None:
@@ -362,7 +362,7 @@ def test_i19_no_member_relies_on_an_owner_that_is_no_member() -> None:
 def test_i19_free_granules_are_found_by_looking_at_all_now_and_then() -> None:
     site, first, second = pair()
     (row,) = [row for row in site.rows(MemberRow) if row.id == second.id]
-    name = second.owned()[0]
+    name = second.owned_granules()[0]
     granule_row(site, name, "")
     site.world.refs.rows[row.key] = {**site.world.refs.rows[row.key], "owned": row.owned - 1}
     site.beats(first, second, times=WHOLE_LOOK_BEATS)
@@ -380,7 +380,7 @@ def test_i19_a_third_member_knows_at_once_which_one_took_over() -> None:
         site.beats(second, first)
         if len(site.rows(MemberRow)) == 2:
             break
-    assert granule_of("publish", subject, 8) in second.owned()
+    assert granule_of("publish", subject, 8) in second.owned_granules()
     assert first.whose("publish", subject) is Whose.OTHERS
     site.agree(first, second)
 
@@ -396,7 +396,7 @@ def test_i19_granules_are_given_to_members_that_stay() -> None:
     site, first, second = pair()
     second.leave()
     site.beats(first, times=WHOLE_LOOK_BEATS)
-    assert len(first.owned()) == 8
+    assert len(first.owned_granules()) == 8
     leaving = site.member("l")
     staying = site.member("s")
     site.beats(first, leaving, staying)
@@ -405,7 +405,9 @@ def test_i19_granules_are_given_to_members_that_stay() -> None:
     for _ in range(2 * WHOLE_LOOK_BEATS):
         live_on(site, leaving.id)
         site.beats(first, staying)
-    assert len(first.owned()) == len(staying.owned()) == 4 and leaving.id not in site.owners().values()
+    assert (
+        len(first.owned_granules()) == len(staying.owned_granules()) == 4 and leaving.id not in site.owners().values()
+    )
 
 
 def during_transactions(site: Site, look: Callable[[], None]) -> None:
@@ -427,7 +429,7 @@ def test_i19_an_owner_stops_before_another_one_begins() -> None:
     subjects = [f"t{number}" for number in range(40)]
     during_transactions(site, lambda: answers.extend(first.whose("publish", subject) for subject in subjects))
     site.beats(first, second, times=WHOLE_LOOK_BEATS)
-    assert len(second.owned()) >= 4
+    assert len(second.owned_granules()) >= 4
     assert answers.count(Whose.UNSURE) and answers.count(Whose.MINE), "what is given away is not its own any more"
 
 
@@ -450,14 +452,14 @@ def test_i19_a_leaving_member_gives_to_healthy_members_that_stay() -> None:
     site = Site()
     first, second, third, fourth = (site.member(name) for name in "abcd")
     site.beats(first, second, third, fourth, times=3 * WHOLE_LOOK_BEATS + 2)
-    kept = len(fourth.owned())
+    kept = len(fourth.owned_granules())
     key = site.world.space.fleet_member(second.id)
     site.world.refs.rows[key] = {**site.world.refs.rows[key], "state": "leaving"}
     for _ in range(SUSPECTED_BEATS + 1):
         live_on(site, second.id)
         site.beats(third, first)
-    given = len(first.owned())
-    theirs = len(third.owned())
+    given = len(first.owned_granules())
+    theirs = len(third.owned_granules())
     assert given and first.leave()
     owners = list(site.owners().values())
     assert owners.count(third.id) == theirs + given and owners.count(fourth.id) == kept
@@ -470,9 +472,9 @@ def test_i19_a_member_that_is_given_granules_knows_it_at_its_next_beat() -> None
     site.beats(first, second, times=2)
     site.beats(second)
     for _ in range(WHOLE_LOOK_BEATS):
-        if len(first.owned()) == 8:
+        if len(first.owned_granules()) == 8:
             site.beats(first, second)
-    assert len(second.owned()) == 4
+    assert len(second.owned_granules()) == 4
 
 
 def test_i19_a_member_that_is_alone_gives_back_any_number_of_granules() -> None:
@@ -495,12 +497,14 @@ def test_load_that_was_measured_moves() -> None:
     for _ in range(200):
         first.whose("publish", busy)
     site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
-    assert granule_of("publish", busy, 8) in first.owned() and len(first.owned()) < 4
-    assert len(second.owned()) > 4
+    assert granule_of("publish", busy, 8) in first.owned_granules() and len(first.owned_granules()) < 4
+    assert len(second.owned_granules()) > 4
     site.agree(first, second)
     for _ in range(30):
         site.beats(first, second, times=WHOLE_LOOK_BEATS)
-    assert abs(len(first.owned()) - len(second.owned())) <= 2, "what was measured long ago is forgotten"
+    assert abs(len(first.owned_granules()) - len(second.owned_granules())) <= 2, (
+        "what was measured long ago is forgotten"
+    )
 
 
 def test_i19_many_granules_change_hands_in_several_transactions() -> None:
@@ -510,7 +514,7 @@ def test_i19_many_granules_change_hands_in_several_transactions() -> None:
     second = site.member("b", publish=1)
     site.beats(first, second, times=3 * WHOLE_LOOK_BEATS)
     site.agree(first, second)
-    assert abs(len(first.owned()) - len(second.owned())) <= 1
+    assert abs(len(first.owned_granules()) - len(second.owned_granules())) <= 1
     site.beats(second, times=2 * SILENT_BEATS)
     site.agree(second)
 
@@ -540,26 +544,26 @@ def test_i19_a_member_with_much_to_claim_read_and_give_does_it_in_several_beats_
     first = site.member(publish=count)
     second = site.member("b", publish=count)
     site.beats(first)
-    assert len(first.owned()) < 4 * GRANULES_PER_WRITE and first.next_beat_ms() == 0, "it goes on at once"
+    assert len(first.owned_granules()) < 4 * GRANULES_PER_WRITE and first.next_beat_ms() == 0, "it goes on at once"
     lives = list[int]()
     for _ in range(400):
         site.beats(first, second, step_ms=1)
         lives.append(sum(row.life for row in site.rows(MemberRow)))
         if (
-            abs(len(first.owned()) - len(second.owned())) <= GRANULES_PER_WRITE
-            and len(first.owned()) + len(second.owned()) == count
+            abs(len(first.owned_granules()) - len(second.owned_granules())) <= GRANULES_PER_WRITE
+            and len(first.owned_granules()) + len(second.owned_granules()) == count
         ):
             break
     site.agree(first, second)
     assert lives == sorted(set(lives)), "life is shown between any two parts of the work"
     assert {row.id for row in site.rows(MemberRow)} == {first.id, second.id}, "nobody was taken for silent"
-    assert abs(len(first.owned()) - len(second.owned())) <= count * UNEVEN_PERCENT / 100
-    before = len(second.owned())
+    assert abs(len(first.owned_granules()) - len(second.owned_granules())) <= count * UNEVEN_PERCENT / 100
+    before = len(second.owned_granules())
     for _ in range(400):
         site.beats(first, step_ms=BEAT)
-        if len(site.rows(MemberRow)) == 1 and len(first.owned()) == count:
+        if len(site.rows(MemberRow)) == 1 and len(first.owned_granules()) == count:
             break
-    assert before and len(first.owned()) == count
+    assert before and len(first.owned_granules()) == count
     site.agree(first)
 
 
@@ -570,12 +574,12 @@ def test_i19_a_new_healthy_member_is_given_its_part_before_the_next_whole_look()
     second = site.member("b", publish=64)
     site.beats(first, second, times=3)
     site.beats(second)
-    assert len(second.owned()) == 32
+    assert len(second.owned_granules()) == 32
     third, fourth = site.member("c", publish=64), site.member("d", publish=64)
     for _ in range(3):
         site.beats(third, fourth, first, second)
     site.beats(third, fourth, first, second)
-    assert all(12 <= len(member.owned()) <= 20 for member in (first, second, third, fourth))
+    assert all(12 <= len(member.owned_granules()) <= 20 for member in (first, second, third, fourth))
     site.agree(first, second, third, fourth)
 
 
@@ -587,15 +591,15 @@ def test_i19_a_store_that_takes_longer_than_a_beat_for_each_request_stops_no_mem
     second = site.member("b", publish=count)
     for _ in range(8):
         site.beats(first, step_ms=0)
-    assert len(first.owned()) == count, "one transaction a beat, at least"
+    assert len(first.owned_granules()) == count, "one transaction a beat, at least"
     for _ in range(20):
         site.beats(first, second, step_ms=0)
-    assert len(second.owned()) >= count // 2 - GRANULES_PER_WRITE
+    assert len(second.owned_granules()) >= count // 2 - GRANULES_PER_WRITE
     site.agree(first, second)
-    owned = [len(second.owned())]
+    owned = [len(second.owned_granules())]
     for _ in range(8 * SILENT_BEATS):
         site.beats(second, step_ms=BEAT)
-        owned.append(len(second.owned()))
+        owned.append(len(second.owned_granules()))
     assert owned[-1] == count
     assert max(after - before for before, after in itertools.pairwise(owned)) == GRANULES_PER_WRITE
     site.agree(second)
@@ -612,7 +616,7 @@ def test_what_takes_longer_than_a_beat_to_read_is_read_in_parts(monkeypatch: pyt
     site.beats(second, third, times=3)
     assert len(second._exchange.granules.all()) == count
     monkeypatch.setattr(exchange, "ENTRIES_AT_ONCE", WATCHED + 2)
-    while len(second.owned()) < 8 * GRANULES_PER_WRITE:
+    while len(second.owned_granules()) < 8 * GRANULES_PER_WRITE:
         site.beats(first, second, step_ms=1)
     slow_store(site, BEAT)
     site.beats(third, step_ms=0)
@@ -633,7 +637,7 @@ def test_i19_a_take_over_that_is_refused_shows_what_the_member_is_by_now() -> No
         site, first, second = pair()
         site.beats(first)
         work = first._exchange
-        source = work.seen.others[second.id]
+        source = work.joined_view.others[second.id]
         lost = work.granules.owned_by(second.id)
         for granule in lost:
             row = site.world.refs.rows[granule.key]
@@ -644,8 +648,8 @@ def test_i19_a_take_over_that_is_refused_shows_what_the_member_is_by_now() -> No
             row = site.world.refs.rows[source.key]
             more = {name: row.get(name, 0) + number for name, number in change.items()}
             site.world.refs.rows[source.key] = {**row, **more}
-        assert not work._take(lost, source, work.seen.me)
-        assert (work.seen.others[second.id] != source) == is_seen
+        assert not work._take(lost, source, work.joined_view.me)
+        assert (work.joined_view.others[second.id] != source) == is_seen
         assert len(work.granules.unread(9)) == (len(lost) if is_read else 0)
         assert work.granules.entries(9) == ([(second.id, source.moves + 1)] if change == {"moves": 1} else [])
 
@@ -670,7 +674,7 @@ def test_a_member_that_claims_for_many_beats_reads_each_granule_once() -> None:
     site.world.refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
     for _ in range(14):
         site.beats(member, step_ms=0)
-    assert len(member.owned()) == count
+    assert len(member.owned_granules()) == count
     granule = site.world.space.fleet_granule("")
     assert len([key for key in reads if key.startswith(granule)]) == count
 
@@ -686,7 +690,7 @@ def test_i19_entries_that_are_gone_are_made_up_for_by_reading_granules() -> None
         site.beats(member)
     assert members[0].whose("publish", "t") is not Whose.UNSURE
     site.beats(*members[:2], times=2 * WHOLE_LOOK_BEATS)
-    assert len(members[0].owned()) + len(members[1].owned()) == 60
+    assert len(members[0].owned_granules()) + len(members[1].owned_granules()) == 60
     site.agree(*members[:2])
 
 
@@ -700,7 +704,7 @@ def test_i19_two_that_take_over_from_one_share_the_work_and_each_learns_what_the
         site.beats(*members[:2], step_ms=BEAT)
     assert len(site.rows(MemberRow)) == 2
     site.agree(*members[:2])
-    assert sum(len(member.owned()) for member in members[:2]) == count
+    assert sum(len(member.owned_granules()) for member in members[:2]) == count
 
 
 def test_what_is_given_in_several_beats_is_planned_once() -> None:
@@ -713,7 +717,7 @@ def test_what_is_given_in_several_beats_is_planned_once() -> None:
     for _ in range(60):
         site.beats(first, *others, step_ms=1)
     site.agree(first, *others)
-    shares = [len(member.owned()) for member in (first, *others)]
+    shares = [len(member.owned_granules()) for member in (first, *others)]
     assert sum(shares) == count and max(shares) - min(shares) < count / 4 * UNEVEN_PERCENT / 100
     assert {row.epoch for row in site.rows(GranuleRow)} == {1, 2}, "no granule moved twice"
 
@@ -741,7 +745,7 @@ def test_a_member_reads_of_what_changed_hands_the_entries_of_logs_and_no_granule
     site.beats(*members[:2])
     assert [key for key in reads if key.startswith(granule)] == []
     assert any(key.startswith(entries) for key in reads)
-    assert len(members[0].owned()) + len(members[1].owned()) == 300
+    assert len(members[0].owned_granules()) + len(members[1].owned_granules()) == 300
     reads.clear()
     site.beats(*members[:2], times=2 * WHOLE_LOOK_BEATS)
     assert [key for key in reads if key.startswith(granule)] == []
@@ -752,7 +756,7 @@ def test_a_fleet_of_many_comes_to_rest_and_each_looks_at_few() -> None:
     members = [site.member(f"m{number}", publish=64) for number in range(12)]
     site.beats(*members, times=3 * WHOLE_LOOK_BEATS)
     site.agree(*members)
-    owned = [len(member.owned()) for member in members]
+    owned = [len(member.owned_granules()) for member in members]
     assert sum(owned) == 64 and max(owned) - min(owned) <= 2
     reads = list[int]()
     read = site.world.refs.read
@@ -828,7 +832,7 @@ def test_i19_whatever_write_is_the_last_or_has_no_answer_the_fleet_comes_to_rest
     living = [site.member("x"), site.member("y")]
     site.beats(*living, times=6 * SILENT_BEATS)
     site.agree(*living)
-    assert abs(len(living[0].owned()) - len(living[1].owned())) <= 1
+    assert abs(len(living[0].owned_granules()) - len(living[1].owned_granules())) <= 1
     assert set(site.owners().values()) == {member.id for member in living}
 
 
@@ -839,12 +843,12 @@ def test_i19_a_sign_of_life_without_an_answer_is_looked_up(how: How) -> None:
     member = site.member(world=lossy.world)
     site.beats(member)
     id = member.id
-    owned = member.owned()
+    owned = member.owned_granules()
     lossy._left = 1
     lossy._how = how
     with pytest.raises(OutcomeUnknown):
         site.beats(member)
-    assert site.beats(member) == [Beat()] and (member.id, member.owned()) == (id, owned)
+    assert site.beats(member) == [Beat()] and (member.id, member.owned_granules()) == (id, owned)
     site.world.refs.rows.pop(site.world.space.fleet_member(id))
     site.world.refs.rows[site.world.space.fleet()].pop("members")
     lossy._left = 1

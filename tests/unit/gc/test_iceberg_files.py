@@ -563,7 +563,7 @@ def catalog_scan(lake: LakeFiles) -> tuple[_CatalogScan, IcebergTable, Row]:
     kept = KeptTrees.of(context, CatalogHead.from_row(row), world.clock.now_ms())
     assert kept is not None
     scan = _CatalogScan(context, kept, world.clock.now_ms(), Fence(world, kept))
-    ((table, owner),) = scan.managed((ICEBERG_TABLE,))
+    ((table, owner),) = scan.managed_entities((ICEBERG_TABLE,))
     assert isinstance(table, IcebergTable) and owner is not None
     return scan, table, owner
 

@@ -100,7 +100,7 @@ class Histories(RuleBasedStateMachine):
         with suppress(TurnstileError):
             seq = max(1, catalog.reader.current("main").commit.seq - back)  # the first commit makes the namespace
             since = self.client.world.clock.now_ms() - GRACE.history_ms
-            catalog.history.kept(catalog.reader.current("main"), AsOf(seq=seq), since)
+            catalog.history.kept_tree(catalog.reader.current("main"), AsOf(seq=seq), since)
             catalog.resetter.reset("main", AsOf(seq=seq))
         self.look()
 

@@ -197,11 +197,11 @@ def tasks(world: FakeWorld) -> list[Row]:
 def test_i10_a_table_is_idle_if_it_was_looked_at_when_all_that_its_last_change_left_was_due() -> None:
     place = Place(after="x", began_ms=days_ms(200), before_ms=days_ms(100))
     assert idle_since(place, GRACE) == days_ms(100) - LOG_RETENTION_MS
-    assert Place().begun(5) == Place(began_ms=5)
-    assert place.begun(days_ms(300)) == place
+    assert Place().start_run(5) == Place(began_ms=5)
+    assert place.start_run(days_ms(300)) == place
     through = Place(after="", began_ms=days_ms(200), before_ms=days_ms(100), idle_after="y")
-    assert through.begun(days_ms(300)) == Place("", days_ms(300), days_ms(200), "y")
-    assert idle_since(Place().begun(days_ms(1)), GRACE) < 0, "in the first round no table is idle"
+    assert through.start_run(days_ms(300)) == Place("", days_ms(300), days_ms(200), "y")
+    assert idle_since(Place().start_run(days_ms(1)), GRACE) < 0, "in the first round no table is idle"
 
 
 def test_i10_a_run_in_parts_removes_what_a_whole_run_removes(world: FakeWorld) -> None:

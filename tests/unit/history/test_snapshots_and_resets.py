@@ -104,7 +104,7 @@ def test_a_snapshot_of_the_past_names_a_head_that_will_stay() -> None:
 
 
 def kept(services: CatalogServices, of: AsOf, since: int) -> Tree:
-    return services.history.kept(services.reader.current("main"), of, since).tree
+    return services.history.kept_tree(services.reader.current("main"), of, since).tree
 
 
 def now_minus(services: CatalogServices, back: int) -> str:

@@ -80,10 +80,10 @@ def test_a_body_is_decoded_once_and_as_one_thing() -> None:
         return decode(raw, shape)
 
     request = Request("POST", "/", "/", {}, {}, b'{"version": 1}', "c")
-    assert request.parsed(Outer, counting) is request.parsed(Outer, counting)
+    assert request.parse_as(Outer, counting) is request.parse_as(Outer, counting)
     assert len(decoded) == 1
     with pytest.raises(TypeError, match="Outer"):
-        request.parsed(Inner, counting)
+        request.parse_as(Inner, counting)
 
 
 def query(text: dict[str, list[str]], *allowed: str) -> Query:

@@ -267,8 +267,8 @@ def test_names_are_those_that_are_certain() -> None:
     assert (range_of(("c",)).low, range_of(("c",)).has_nulls) == (4, False), "an int before it was a long"
     assert (range_of(("s", "b")).low, range_of(("s", "b")).has_nulls) == (3, True)
     assert range_of(("u",)).low is None and range_of(("u",)).kind is None
-    assert columns.table.named("S.B", case_sensitive=False).name == ("s", "b")
-    assert columns.table.named("l").field is None and range_of(("l",)) == ANYTHING
+    assert columns.table.find_column("S.B", case_sensitive=False).name == ("s", "b")
+    assert columns.table.find_column("l").field is None and range_of(("l",)) == ANYTHING
 
 
 def test_floats_may_be_nan_unless_they_are_counted() -> None:

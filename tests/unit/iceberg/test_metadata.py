@@ -268,7 +268,7 @@ def test_only_what_branches_and_tags_name_is_shown_on_demand() -> None:
     ]
     refs = {"main": {"snapshot-id": 3, "type": "branch"}, "old": {"snapshot-id": 1, "type": "tag"}}
     raw = json.dumps({**said, "snapshots": snapshots, "refs": refs, "current-snapshot-id": 3}).encode()
-    assert [one.snapshot_id for one in metadata.parse(raw).referenced().snapshots] == [1, 3]
+    assert [one.snapshot_id for one in metadata.parse(raw).without_unreferenced_snapshots().snapshots] == [1, 3]
 
 
 def test_types_nested_without_end_are_refused_and_not_walked() -> None:

@@ -87,7 +87,7 @@ class Lake:
 
 
 def outcome_of(waiting: WaitingAppend) -> LoadedTable | TurnstileError | None:
-    assert waiting.settled
+    assert waiting.is_settled
     try:
         return waiting.outcome()
     except TurnstileError as error:

@@ -102,7 +102,7 @@ def test_a_first_start_and_one_after_an_orderly_stop_have_lost_nothing(tmp_path:
     layout.create()
     for _ in range(2):
         layout.note_start()
-        assert layout.running.exists() and not layout.lost.exists()
+        assert layout.running.exists() and not layout.recovery_marker.exists()
         layout.note_end(saved=True)
         assert not layout.running.exists()
 
@@ -120,10 +120,10 @@ def test_i1_a_start_after_a_kill_knows_since_when_state_is_lost_until_it_is_made
         layout.note_end(saved=False)
     for _ in range(2):  # also the next one, if nobody did
         layout.note_start()
-        assert layout.lost.stat().st_mtime == 1_000_000
+        assert layout.recovery_marker.stat().st_mtime == 1_000_000
         layout.tables.write_text("{} ")
         layout.note_end(saved=True)
-        assert layout.lost.exists()
+        assert layout.recovery_marker.exists()
 
 
 def test_tables_that_are_older_than_their_last_change_are_not_saved(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from turnstile.store.core.names import published_path
 
 def above(low: int) -> Any:
     def predicate(columns: TableColumns) -> Predicate:
-        return columns.named("id").compare(">=", low)
+        return columns.find_column("id").compare(">=", low)
 
     return predicate
 
@@ -49,12 +49,12 @@ def names(plan: Any) -> list[str]:
 
 def test_files_are_in_the_order_of_their_commits_and_of_the_span(history) -> None:
     planner = Planner(history.world)
-    assert names(planner.appended(history.head, 1, 4)) == ["f2a", "f2b", "f3a", "f3b", "f4a", "f4b"]
-    assert names(planner.appended(history.head, 2, 3)) == ["f3a", "f3b"]
-    assert names(planner.appended(history.head, 4, 4)) == []
-    assert names(planner.appended(history.head, 1, 4, above(36))) == ["f4a", "f4b"]
+    assert names(planner.plan_appends(history.head, 1, 4)) == ["f2a", "f2b", "f3a", "f3b", "f4a", "f4b"]
+    assert names(planner.plan_appends(history.head, 2, 3)) == ["f3a", "f3b"]
+    assert names(planner.plan_appends(history.head, 4, 4)) == []
+    assert names(planner.plan_appends(history.head, 1, 4, above(36))) == ["f4a", "f4b"]
     history.publish()
-    plan = planner.appended(history.head, 1, 4, above(30), stats=True)
+    plan = planner.plan_appends(history.head, 1, 4, above(30), stats=True)
     assert names(plan) == ["f3a", "f3b", "f4a", "f4b"]
     assert (plan.version, plan.statistics.files, plan.statistics.tail_versions) == (4, 4, 3)
     assert json.loads(plan.files[0].stats)["minValues"] == {"id": 30}
@@ -65,7 +65,7 @@ def test_pages_are_all_files_once(history) -> None:
     found = list[str]()
     page = None
     for _ in range(3):
-        plan = planner.appended(history.head, 1, 4, page=page, limit=2)
+        plan = planner.plan_appends(history.head, 1, 4, page=page, limit=2)
         found = [*found, *names(plan)]
         page = plan.next_page
     assert found == ["f2a", "f2b", "f3a", "f3b", "f4a", "f4b"]
@@ -74,41 +74,41 @@ def test_pages_are_all_files_once(history) -> None:
 
 def test_a_page_belongs_to_its_question(history) -> None:
     planner = Planner(history.world)
-    page = planner.appended(history.head, 1, 4, limit=1).next_page
+    page = planner.plan_appends(history.head, 1, 4, limit=1).next_page
     assert page is not None
     for after, version, predicate in ((2, 4, None), (1, 3, None), (1, 4, above(0))):
         with pytest.raises(InvalidRequest, match="another question"):
-            planner.appended(history.head, after, version, predicate, page=page)
+            planner.plan_appends(history.head, after, version, predicate, page=page)
     with pytest.raises(InvalidRequest, match="page"):
-        planner.appended(history.head, 1, 4, page=page[:-1])
+        planner.plan_appends(history.head, 1, 4, page=page[:-1])
 
 
 def test_commits_are_bounded_by_their_number(history, monkeypatch) -> None:
     monkeypatch.setattr(appends, "MAX_VERSIONS", 2)
     planner = Planner(history.world)
-    assert len(names(planner.appended(history.head, 2, 4))) == 4
+    assert len(names(planner.plan_appends(history.head, 2, 4))) == 4
     with pytest.raises(InvalidRequest, match="3 commits"):
-        planner.appended(history.head, 1, 4)
+        planner.plan_appends(history.head, 1, 4)
 
 
 def test_what_is_no_append_is_refused_and_what_is_not_there_not_found(history) -> None:
     planner = Planner(history.world)
     history._commit([delta.remove("f2a")])
     with pytest.raises(UnsupportedTable, match="version 5 removes rows"):
-        planner.appended(history.head, 1, 5)
+        planner.plan_appends(history.head, 1, 5)
     with pytest.raises(NotFound):
-        planner.appended(history.head, 1, 6)
+        planner.plan_appends(history.head, 1, 6)
     history._commit(
         [
             {"remove": {**delta.remove("f2b")["remove"], "dataChange": False}},
             {"add": {**delta.add("g")["add"], "dataChange": False, "partitionValues": {"day": "1"}}},
         ]
     )
-    assert names(planner.appended(history.head, 5, 6)) == []
+    assert names(planner.plan_appends(history.head, 5, 6)) == []
 
 
 def test_a_commit_that_is_missing_is_named(history) -> None:
     history.publish()
     history.table.storage.delete(published_path(3))
     with pytest.raises(UnsupportedTable, match="version 3 is missing"):
-        Planner(history.world).appended(history.head, 2, 3)
+        Planner(history.world).plan_appends(history.head, 2, 3)

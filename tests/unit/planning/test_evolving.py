@@ -126,7 +126,7 @@ def test_i16_columns_may_come_go_and_change_places(seed: int) -> None:
             IndexUpkeep(history.world, sizes=SMALL).keep_up(history.table.head)
         for name in history.columns:
             value = value_of(name, history.rng.randrange(3 if name == "day" else 100))
-            plan = planner.plan(history.table.head, lambda c, n=name, v=value: c.named(n).compare("=", v))
+            plan = planner.plan(history.table.head, lambda c, n=name, v=value: c.find_column(n).compare("=", v))
             paths = {file.path for file in plan.files}
             expected = history.expected(name, value)
             assert paths >= expected, (name, value)
@@ -172,7 +172,7 @@ def test_of_two_versions_of_a_file_the_one_that_is_overridden_is_gone() -> None:
     assert leaf.alive(*path_lists([])).to_pylist() == [True, True, True, False]
     assert leaf.alive(*path_lists([first])).to_pylist() == [False, True, True, False]
     assert leaf.alive(*path_lists([second, ("h", ""), ("g", "")])).to_pylist() == [True, False, False, False]
-    assert leaf.planned([], stats=True) == []
+    assert leaf.planned_files([], stats=True) == []
 
 
 def test_a_column_that_no_leaf_has_bounds_of_and_one_that_is_none_exclude_nothing() -> None:
@@ -193,9 +193,9 @@ def test_a_column_that_no_leaf_has_bounds_of_and_one_that_is_none_exclude_nothin
 def test_rows_of_a_leaf_follow_the_partition_columns_of_the_table() -> None:
     leaf = Leaf(maker("day", "id").table([add("f")]))
     own = maker("day", "id")
-    assert own.aligned(leaf)["partition"].to_pylist() == [["1"]]
+    assert own.align_leaf(leaf)["partition"].to_pylist() == [["1"]]
     other = TableSchema.of({**metadata(("id", "day"))["metaData"], "partitionColumns": ["id", "day"]})
-    both = LeafMaker(other, columns_of_table(other)).aligned(leaf)
+    both = LeafMaker(other, columns_of_table(other)).align_leaf(leaf)
     assert both["partition"].to_pylist() == [[None, "1"]]
 
 
@@ -272,7 +272,9 @@ def test_leaves_that_the_root_excludes_are_not_read() -> None:
         history.step()
     Publisher(history.world).publish(history.table.id)
     IndexUpkeep(history.world, sizes=SMALL).keep_up(history.table.head)
-    of_a_day = Planner(history.world).plan(history.table.head, lambda columns: columns.named("day").compare("=", 1))
+    of_a_day = Planner(history.world).plan(
+        history.table.head, lambda columns: columns.find_column("day").compare("=", 1)
+    )
     assert 0 < of_a_day.statistics.leaves_read < of_a_day.statistics.leaves
     everything = Planner(history.world).plan(history.table.head)
     assert everything.statistics.leaves_read == everything.statistics.leaves > 3

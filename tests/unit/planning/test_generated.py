@@ -77,8 +77,8 @@ def stored(source: str, at: datetime) -> Any:
 
 
 def random_predicate(rng: random.Random, table: TableColumns, source: str, depth: int = 2) -> Predicate:
-    column = table.named("at")
-    x = table.named("x")
+    column = table.find_column("at")
+    x = table.find_column("x")
     kind = rng.randrange(9)
     if depth and kind < 3:
         parts = tuple(random_predicate(rng, table, source, depth - 1) for _ in range(rng.choice((1, 2, 3))))
@@ -149,7 +149,7 @@ def test_files_of_other_partitions_are_left_out(  # noqa: PLR0917 - a table
     expression: str, source: str, partition: str, operator: Any, literal: str, kept: str, left_out: str
 ) -> None:
     table = columns(source, partition, expression)
-    predicate = table.named("AT").compare(operator, literal)
+    predicate = table.find_column("AT").compare(operator, literal)
     assert may_match(table, predicate, kept) and may_match(table, predicate, None)
     assert not may_match(table, predicate, left_out)
     assert may_match(table, Not(predicate), left_out)
@@ -170,20 +170,20 @@ def test_files_of_other_partitions_are_left_out(  # noqa: PLR0917 - a table
 )
 def test_of_other_expressions_nothing_is_derived(expression: str, source: str, partition: str) -> None:
     table = columns(source, partition, expression)
-    predicate = table.named("at").compare("=", "2026-11-03")
+    predicate = table.find_column("at").compare("=", "2026-11-03")
     assert with_generated(predicate, table) == predicate
-    assert with_generated(table.named("s").is_null(), table) == table.named("s").is_null()
+    assert with_generated(table.find_column("s").is_null(), table) == table.find_column("s").is_null()
 
 
 def test_predicates_on_other_columns_say_nothing_of_it() -> None:
     table = columns("long", "long", "at")
-    x = table.named("x")
+    x = table.find_column("x")
     for predicate in (
         x.compare("=", 1),
         x.is_null(),
         x.is_in([1, 2]),
         x.compare("<", 5),
-        table.named("at").compare("=", "10.5"),
+        table.find_column("at").compare("=", "10.5"),
     ):
         assert with_generated(predicate, table) == predicate
     texts = columns("string", "string", "at")
@@ -202,13 +202,13 @@ def test_predicates_on_other_columns_say_nothing_of_it() -> None:
 )
 def test_a_copy_of_a_column_has_its_values(type: str, literal: Any, kept: str, left_out: str) -> None:
     table = columns(type, type, "`at`")
-    predicate = table.named("at").compare("=", literal)
+    predicate = table.find_column("at").compare("=", literal)
     assert may_match(table, predicate, kept) and not may_match(table, predicate, left_out)
 
 
 def test_a_list_says_something_only_if_all_of_its_values_do() -> None:
     table = columns("date", "string", "date_format(at, 'yyyy')")
-    column = table.named("at")
+    column = table.find_column("at")
     assert not may_match(table, column.is_in(["2026-01-01", "2024-01-01"]), "2025")
     for values in (["2026-01-01", "0999-01-01"], ["2026-01-01", None]):
         assert with_generated(column.is_in(values), table) == column.is_in(values)
@@ -219,10 +219,10 @@ def test_a_list_says_something_only_if_all_of_its_values_do() -> None:
 def test_values_that_have_no_partition_value_derive_nothing() -> None:
     table = columns("date", "string", "date_format(at, 'yyyy')")
     for value in ("0001-01-01", "0999-12-31"):
-        predicate = table.named("at").compare("=", value)
+        predicate = table.find_column("at").compare("=", value)
         assert with_generated(predicate, table) == predicate
-    many = table.named("at").is_in([date(2026, 1, 1) + timedelta(days=n) for n in range(101)])
+    many = table.find_column("at").is_in([date(2026, 1, 1) + timedelta(days=n) for n in range(101)])
     assert with_generated(many, table) == many
     first = columns("timestamp", "date", "cast(at as date)")
-    lowest = first.named("at").compare("=", "0001-01-01T00:00:00Z")
+    lowest = first.find_column("at").compare("=", "0001-01-01T00:00:00Z")
     assert with_generated(lowest, first) == lowest

@@ -48,7 +48,7 @@ def expected(state: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def of_day(day: int, low: int, high: int) -> Any:
     def predicate(columns: TableColumns) -> Predicate:
-        return And((columns.named("day").compare("=", day), columns.named("ID").between(low, high)))
+        return And((columns.find_column("day").compare("=", day), columns.find_column("ID").between(low, high)))
 
     return predicate
 

@@ -69,7 +69,7 @@ def test_a_leaf_returns_the_files_of_any_rows(seed, partitions, whole) -> None:
     leaf = Leaf(LeafMaker(table.schema, columns_of_table(table.schema)).table(adds))
     for rows in (range(30), [3, 4, 17], [29], []):
         for stats in (True, False):
-            found = leaf.planned(pa.array(rows, pa.int64()), stats=stats)
+            found = leaf.planned_files(pa.array(rows, pa.int64()), stats=stats)
             assert found == [expected(adds[row], stats=stats) for row in rows]
             assert [kinds(file) for file in found] == [kinds(expected(adds[row], stats=stats)) for row in rows]
 
@@ -83,5 +83,5 @@ def test_a_leaf_with_removed_rows_returns_the_files_of_the_others() -> None:
     table = columns(["day", "zone"])
     adds = [random_add(random.Random(0), number, ["day", "zone"], whole=True) for number in range(3)]
     rows = LeafMaker(table.schema, columns_of_table(table.schema)).table(adds, [("gone.parquet", "")])
-    found = Leaf(rows).planned(pa.array([2, 0], pa.int64()), stats=False)
+    found = Leaf(rows).planned_files(pa.array([2, 0], pa.int64()), stats=False)
     assert found == [expected(adds[2], stats=False), expected(adds[0], stats=False)]

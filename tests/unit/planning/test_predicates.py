@@ -183,7 +183,7 @@ def test_many_parts_of_one_kind_are_no_depth() -> None:
     ],
 )
 def test_values_come_in_the_type_of_their_column(name, value, expected) -> None:
-    assert COLUMNS.named(name).compare("=", value) == Comparison((name,), "=", expected)
+    assert COLUMNS.find_column(name).compare("=", value) == Comparison((name,), "=", expected)
 
 
 @pytest.mark.parametrize(
@@ -191,19 +191,19 @@ def test_values_come_in_the_type_of_their_column(name, value, expected) -> None:
 )
 def test_values_of_other_types_are_refused(name, value) -> None:
     with pytest.raises(InvalidRequest):
-        COLUMNS.named(name).compare("=", value)
+        COLUMNS.find_column(name).compare("=", value)
 
 
 def test_names() -> None:
-    assert COLUMNS.named(("ADDRESS", "city")).name == ("address", "city")
-    assert COLUMNS.named("dotted.name").name == ("dotted.name",)
+    assert COLUMNS.find_column(("ADDRESS", "city")).name == ("address", "city")
+    assert COLUMNS.find_column("dotted.name").name == ("dotted.name",)
     with pytest.raises(InvalidRequest):
-        COLUMNS.named("ID", case_sensitive=True)
-    assert COLUMNS.named("id", case_sensitive=True).name == ("id",)
+        COLUMNS.find_column("ID", case_sensitive=True)
+    assert COLUMNS.find_column("id", case_sensitive=True).name == ("id",)
     assert COLUMNS.physical("address") == [("address", "city"), ("address", "no")]
-    assert COLUMNS.named("g").compare("=", Decimal("1e400")) is UNKNOWN
+    assert COLUMNS.find_column("g").compare("=", Decimal("1e400")) is UNKNOWN
     with pytest.raises(InvalidRequest, match="10001 values"):
-        COLUMNS.named("id").is_in(range(10_001))
+        COLUMNS.find_column("id").is_in(range(10_001))
 
 
 def test_statistics_are_narrowed_to_columns() -> None:

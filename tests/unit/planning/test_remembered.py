@@ -210,7 +210,7 @@ def test_a_predicate_on_a_column_that_the_index_does_not_have_reads_nothing_ahea
     history = table(10)
     history._commit([metadata("note")])
     planner = Planner(history.world)
-    plan = planner.plan(history.head, lambda columns: columns.named("note").is_null())
+    plan = planner.plan(history.head, lambda columns: columns.find_column("note").is_null())
     assert {file.path for file in plan.files} == set(history.states[plan.version])
     assert plan.statistics.index_version >= 0
 

@@ -56,7 +56,7 @@ class Site:
         written = FleetJournal(world or self.world, lambda: member.id)
         self.journals.append(written)
         member = Member(
-            written.watched(), lambda: self.now_ms, name=name, granules=granules or {"publish": 4}, beat_ms=BEAT,
+            written.recording_world(), lambda: self.now_ms, name=name, granules=granules or {"publish": 4}, beat_ms=BEAT,
             alone_beat_ms=BEAT,
         )  # fmt: skip
         return member
@@ -118,7 +118,7 @@ def test_a_silent_member_is_removed_by_others_and_finds_that_itself(site: Site) 
     site.beats(second, times=SILENT_BEATS + 2)
     until(lambda: len(site.written()) == 6)
     assert first.beat().removed
-    site.journals[0].refused(before)
+    site.journals[0].note_removal(before)
     mine, others = site.close()
     assert mine[3:] == [(JOINED, "a", "", 0), (REFUSED, "a", "", 0)]
     assert others[1:] == [(TAKEN_OVER, "b", "a", 2), (REMOVED, "a", "", 0)]
@@ -153,7 +153,7 @@ def test_events_wait_while_the_store_does_not_answer(site: Site) -> None:
         written = FleetJournal(world, lambda: "a")
         site.journals.append(written)
         requests.down = True
-        written.refused("a")
+        written.note_removal("a")
         until(lambda: requests.made > 2)
         assert site.written() == []
         requests.down = False
@@ -167,7 +167,7 @@ def test_of_more_events_than_may_wait_the_oldest_are_lost(site: Site, monkeypatc
         written = FleetJournal(world, lambda: "a")
         site.journals.append(written)
         for number in range(5):
-            written.refused(f"m{number}")
+            written.note_removal(f"m{number}")
         until(lambda: requests.made > 2)
         requests.down = False
         until(lambda: bool(site.written()))

@@ -84,7 +84,7 @@ def test_i11_i19_no_change_is_left_out_while_granules_are_handed_over(clock: Clo
                 chosen = [other.mine(world) for other in parts]
                 assert set().union(*chosen) == keys(world).keys()
             clock.now_ms += BEAT_MS
-        owned = [len(part.sharing.member.owned()) for part in parts]
+        owned = [len(part.sharing.member.owned_granules()) for part in parts]
         assert len(parts) == count and min(owned) > 10 and sum(owned) == 65, owned
         parts.append(Part(world))
 
@@ -121,7 +121,7 @@ def test_i11_i19_what_was_left_to_a_server_that_falls_silent_is_taken_back_when_
     for _ in range(2 * SILENT_BEATS):
         first.beat()
         clock.now_ms += BEAT_MS
-    assert first.sweeps > before and len(first.sharing.member.owned()) == 65
+    assert first.sweeps > before and len(first.sharing.member.owned_granules()) == 65
 
 
 def test_i19_a_server_that_does_not_hear_of_every_change_leaves_and_joins_again(clock: Clock) -> None:
@@ -134,7 +134,7 @@ def test_i19_a_server_that_does_not_hear_of_every_change_leaves_and_joins_again(
         first.beat()
         second.beat()
         if at == 39:
-            assert first.sharing.member.id == "" and len(second.sharing.member.owned()) == 65
+            assert first.sharing.member.id == "" and len(second.sharing.member.owned_granules()) == 65
             assert first.mine(world) == keys(world), "it works as one that is alone"
         clock.now_ms += BEAT_MS
-    assert len(first.sharing.member.owned()) > 20 and first.sweeps >= 2
+    assert len(first.sharing.member.owned_granules()) > 20 and first.sweeps >= 2

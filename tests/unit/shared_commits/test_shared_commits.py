@@ -75,7 +75,7 @@ class Server:
         line.row = self.table.world.refs.read(self.table.key) if known else None
         self.table.world.refs.requests.clear()
         for each in waiting:
-            if not each.settled:
+            if not each.is_settled:
                 CommitTurn(self.ratifier, queue, line, each).run()
         return [_outcome(each) for each in waiting]
 

@@ -240,7 +240,7 @@ def replayed(
         is_kept = not decisions.reason(statement)
         if is_kept:
             try:
-                placed = decisions.kept(statement)
+                placed = decisions.reuse_commits(statement)
             except CannotRebase:
                 is_kept = False
         if is_kept:

@@ -59,7 +59,7 @@ def test_i8_a_table_that_is_created_has_its_name_at_once_also_one_that_was_freed
     assert swap.origin(Name("s", "third")) == Name("s", "Third")
     assert swap.tables("S", ["old", "new", "third", "kept"]) == ["New", "Third", "kept", "old"]
     assert swap.tables("other", []) == []
-    assert (swap.created(), swap.moves("4")) == ([NewTable("4", Name("s", "Third"))], False)
+    assert (swap.new_tables(), swap.moves("4")) == ([NewTable("4", Name("s", "Third"))], False)
     assert swap.bodies()[-1] == {"change": "create_table", "namespace": "s", "name": "Third", "table_id": "4"}
     swap.go_back(4)
-    assert swap.created() == []
+    assert swap.new_tables() == []

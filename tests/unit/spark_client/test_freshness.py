@@ -69,13 +69,13 @@ def freshness(jvm: Jvm) -> Freshness:
 
 
 def test_i6_a_load_answers_its_own_statement(freshness: Freshness) -> None:
-    freshness.loaded("t", TAIL)
+    freshness.note_load("t", TAIL)
     assert freshness.take("t", freshness.grant()) is TAIL
     assert freshness.take("other", freshness.grant()) is None
 
 
 def test_i6_a_load_answers_no_later_statement(freshness: Freshness, jvm: Jvm) -> None:
-    freshness.loaded("t", TAIL)
+    freshness.note_load("t", TAIL)
     assert jvm.analysis is not None
     jvm.analysis.ended = True
     assert freshness.take("t", freshness.grant()) is None, "the tracker stays for a while after the analysis"
@@ -86,7 +86,7 @@ def test_i6_a_load_answers_no_later_statement(freshness: Freshness, jvm: Jvm) ->
 
 
 def test_i6_a_commit_voids_what_was_loaded_before_it(freshness: Freshness) -> None:
-    freshness.loaded("t", TAIL)
+    freshness.note_load("t", TAIL)
     freshness.void("t")
     assert freshness.grant() is None
     assert freshness.take("t", freshness.grant()) is None
@@ -94,8 +94,8 @@ def test_i6_a_commit_voids_what_was_loaded_before_it(freshness: Freshness) -> No
 
 def test_i6_a_commit_voids_what_was_granted_before_it(freshness: Freshness) -> None:
     """Delta asks on a thread of its own, when another thread of this client may have committed meanwhile."""
-    freshness.loaded("t", TAIL)
-    freshness.loaded("other", TAIL)
+    freshness.note_load("t", TAIL)
+    freshness.note_load("other", TAIL)
     grant = freshness.grant()
     freshness.void("t")
     assert freshness.take("t", grant) is None
@@ -104,7 +104,7 @@ def test_i6_a_commit_voids_what_was_granted_before_it(freshness: Freshness) -> N
 
 def test_i6_a_load_after_a_commit_answers_again(freshness: Freshness) -> None:
     freshness.void("t")
-    freshness.loaded("t", TAIL)
+    freshness.note_load("t", TAIL)
     assert freshness.take("t", freshness.grant()) is TAIL
 
 
@@ -124,6 +124,6 @@ def test_what_one_analysis_needs_several_times_is_read_once(freshness: Freshness
 
 def test_loads_that_are_never_asked_for_do_not_pile_up(freshness: Freshness) -> None:
     for number in range(100):
-        freshness.loaded(f"t{number}", TAIL)
+        freshness.note_load(f"t{number}", TAIL)
     assert len(freshness.grant() or {}) == 32
     assert freshness.take("t99", freshness.grant()) is TAIL

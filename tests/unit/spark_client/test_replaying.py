@@ -198,7 +198,7 @@ def test_after_an_own_change_of_the_definition_predicates_are_not_those_of_the_w
     read = Read("t", 5, between(0, 9), files=frozenset({"old"}))
     assert replay.reason(Statement("s", {"t": [read]})) == ""
     assert replay.reason(define) == ""
-    replay.kept(define)
+    replay.reuse_commits(define)
     assert "removed" in replay.reason(Statement("s", {"t": [read]}))
 
 
@@ -208,18 +208,18 @@ def test_an_append_above_what_ran_again_stays_as_it_is_with_fewer_commits_below(
     append = Statement("s", {}, {"t": [_commit(_adds("z", 1, 2), at=9)]})
     replay.ran_again(update, {})
     assert replay.reason(append) == ""
-    assert replay.kept(append) == append.commits
-    assert replay.kept(append) == {"t": [_commit(_adds("z", 1, 2), at=10)]}  # timestamps increase
+    assert replay.reuse_commits(append) == append.commits
+    assert replay.reuse_commits(append) == {"t": [_commit(_adds("z", 1, 2), at=10)]}  # timestamps increase
 
 
 @pytest.mark.parametrize("at", [7, 100])
 def test_the_timestamps_of_kept_commits_follow_what_is_below_them(at: int) -> None:
     replay = Replay({"t": _moved(_commit(at=100))})
     first, second = (Statement("s", {}, {"t": [_commit(_adds(path, 1, 2), at=at)]}) for path in "xy")
-    placed = [replay.kept(append)["t"][0][0]["commitInfo"]["inCommitTimestamp"] for append in (first, second)]
+    placed = [replay.reuse_commits(append)["t"][0][0]["commitInfo"]["inCommitTimestamp"] for append in (first, second)]
     assert placed == [101, 102]
     without = Statement("s", {}, {"t": [[{"commitInfo": {}}, _adds("z", 1, 2)]]})
-    assert replay.kept(without) == without.commits
+    assert replay.reuse_commits(without) == without.commits
 
 
 @pytest.mark.parametrize("kind", ["metaData", "protocol"])
@@ -244,7 +244,7 @@ def test_rows_with_ids_run_again_only_where_ids_may_have_been_copied() -> None:
     rewrite = Statement("s", {}, {"t": [[*tracked("z", 2), {"remove": {"path": "x", "dataChange": True}}]]})
     for winners, has_to in (([tracked("w", 0)], True), ([], False)):
         replay = Replay({"t": _moved(*winners)})
-        replay.kept(first)
+        replay.reuse_commits(first)
         assert replay.reason(second) == ""
         assert bool(replay.reason(rewrite)) == has_to
     replay.ran_again(first, first.commits)

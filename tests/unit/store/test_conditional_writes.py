@@ -20,7 +20,7 @@ from turnstile.catalog.core.rows import (
     use_staging,
 )
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change, unchanged
+from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change, unchanged_check
 from turnstile.delta.core.reservations import empty_register, keep, mark, unmark
 from turnstile.delta.core.shared_writes import share
 from turnstile.delta.core.state_writes import (
@@ -177,9 +177,9 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
         "leaving": {"state": "active"}, "same export": {"reason": "another"}, "same latest": {"latest": 6}, "unpublished": {"floor": 5},
     }),
     (left_head(head(LEFT), "left", 7), LEFT, {"leaving": {"state": "active"}, "same latest": {"latest": 6}, "published": {"floor": 4}}),
-    (unchanged("k", 5), table(), {"unchanged": {"latest": 6}, "settled": WAITS}),
+    (unchanged_check("k", 5), table(), {"unchanged": {"latest": 6}, "settled": WAITS}),
     (hold(BEGINNING, "k", 5), table(), {"unchanged": {"latest": 6}, "settled": WAITS}),
-    (unchanged("k", 3, 2), table(), {"within slack": {"latest": 6}, "reached": {"latest": 2}, "settled": WAITS}),
+    (unchanged_check("k", 3, 2), table(), {"within slack": {"latest": 6}, "reached": {"latest": 2}, "settled": WAITS}),
     (fold("k", PREPARED, 7), table(undecided=PREPARED), {"same entry": {"undecided": b"another"}}),
     (remove("k", PREPARED), table(undecided=PREPARED), {"same entry": {"undecided": None}}),
     (GROUP, None, {"new": GROUP.row}),

@@ -23,7 +23,7 @@ from turnstile.coordination.tasks import Leases, OtherHolder
 from turnstile.delta.core.decide import Refused, decide
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow, expire_entry
-from turnstile.delta.core.ratify_writes import unreserved
+from turnstile.delta.core.ratify_writes import unreserved_clause
 from turnstile.delta.core.reservations import Register, Reservation
 from turnstile.delta.core.undecided import GroupRow, is_late
 from turnstile.events.core.deliveries import EventDelivery
@@ -168,7 +168,7 @@ def stands_in_head(until_ms: int) -> bool:
     proposal = named(6, "t", ratified_ms=NOW)
     answer = decide(head, proposal)
     refused = isinstance(answer, Refused) and "reserved" in answer.message
-    clause = unreserved(proposal)
+    clause = unreserved_clause(proposal)
     assert accepts(head.to_row(), Change("k", (clause,), ())) is not refused, "the write agrees with the decision (I18)"
     return refused
 
@@ -208,7 +208,7 @@ def delivery(held_ms: int, pause_ms: int) -> bool:
 
 def stands_in_place(place: Place) -> bool:
     """Whether tables that have changed within the month count as idle."""
-    begun = place.begun(NOW)
+    begun = place.start_run(NOW)
     return idle_since(begun, Grace()) > NOW or begun.began_ms > NOW
 
 

@@ -395,7 +395,7 @@ def test_a_draft_has_the_entities_of_the_changes_and_of_the_tree(lake: Lake) -> 
     objs = [draft.tree.table(("default",), name).obj for name in ("t", "w")]
     assert [entity.name for entity in map(draft.entity, objs)] == ["t", "w"]  # type: ignore[union-attr]
     assert draft.entities(objs) == {obj: draft.entity(obj) for obj in objs}
-    assert draft.written(("default",)) == ("default",) and view.tree.find(("default", "w")) is None
+    assert draft.written_levels(("default",)) == ("default",) and view.tree.find(("default", "w")) is None
 
 
 def test_every_change_gets_its_outcome_unless_it_is_unknown(lake: Lake) -> None:

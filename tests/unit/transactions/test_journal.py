@@ -85,7 +85,7 @@ def test_slack_is_in_the_entry_as_it_was_announced_last(world: FakeWorld, tables
     for attempt, (group, slack) in enumerate(((second, {tables[2].id: 2}), (plain, {})), start=2):
         announced(world, group, attempt=attempt)
         assert entry(world, group).slack == slack
-        sent, _ = journal(world).announced(entry(world, group))
+        sent, _ = journal(world).content(entry(world, group))
         assert sent == group
 
 

@@ -167,12 +167,12 @@ def by_settings(accepted: AuthSettings | None) -> Open | Bearer:
 def bearer(accepted: AuthSettings) -> Bearer:
     """The authentication by the tokens that the settings accept."""
 
-    def signed() -> Verifier:
+    def signed_verifier() -> Verifier:
         from turnstile.api.auth.signed import from_settings  # loads PyJWT
 
         return from_settings(accepted)
 
-    return Bearer(StaticTokens(accepted.tokens), signed if accepted.keys or accepted.oidc else None)
+    return Bearer(StaticTokens(accepted.tokens), signed_verifier if accepted.keys or accepted.oidc else None)
 
 
 def token_of(authorization: str) -> str:

@@ -148,14 +148,14 @@ def _declare(what: str, make: Callable[[Params], Guard]) -> Callable[[View[P, R]
             raise ValueError(f"{name} declares what it needs twice")
 
         @functools.wraps(view)
-        def authorized(*args: P.args, **params: P.kwargs) -> R:
+        def authorized_view(*args: P.args, **params: P.kwargs) -> R:
             guard = current().guard = make(params)
             answer = view(*args, **params)
-            if not guard.authorized:
+            if not guard.is_authorized:
                 raise TurnstileError(f"{name} answered without having been authorized")
             return answer
 
-        setattr(authorized, NEEDS, what)
-        return authorized
+        setattr(authorized_view, NEEDS, what)
+        return authorized_view
 
     return declare

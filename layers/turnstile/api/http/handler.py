@@ -151,7 +151,7 @@ class App:
 
     def start(self) -> None:
         """Opens the services before the first request, so that a bad setting shows; and imports all
-        routes if no request waits for this start. Call ``services.restored`` first in a process
+        routes if no request waits for this start. Call ``services.begin_anew`` first in a process
         that continues from a snapshot of this start.
         """
         if starts_ahead():
@@ -160,7 +160,7 @@ class App:
         if starts_as_snapshot():
             from snapshot_restore_py import register_after_restore
 
-            register_after_restore(services.restored)
+            register_after_restore(services.begin_anew)
 
     def _serve(self, *blueprints: Blueprint) -> None:
         self._blueprints = blueprints

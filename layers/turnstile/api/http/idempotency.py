@@ -54,7 +54,7 @@ def once(
 
     def final(error: TurnstileError) -> int:
         status = status_of(error)
-        return status if guard.authorized and status in FINAL else 0
+        return status if guard.is_authorized and status in FINAL else 0
 
     def replay(seq: int | None) -> T:
         guard.mark_replayed()

@@ -65,7 +65,7 @@ class Request(msgspec.Struct):
     notes: dict[str, Any] = {}
     _parsed: Any = None
 
-    def parsed(self, shape: type[T], decoder: Callable[[bytes, type[T]], T]) -> T:
+    def parse_as(self, shape: type[T], decoder: Callable[[bytes, type[T]], T]) -> T:
         """Returns the body as ``shape``, decoded once however often it is asked for. Raises as
         ``decoder``, and TypeError when it was decoded as something else before, which is a defect
         of the view.
@@ -166,7 +166,7 @@ def body(shape: type[T]) -> T:
     Raises InvalidRequest if it is not JSON, or a member is missing, unknown or of the wrong type;
     ``field`` names it.
     """
-    return current().parsed(shape, decode)
+    return current().parse_as(shape, decode)
 
 
 def decode(raw: bytes, shape: type[T]) -> T:

@@ -35,7 +35,7 @@ BODIES: Final = BodyLimit(MAX_BODY, "put less into one request: fewer tables, or
 def body(shape: type[T]) -> T:
     """Returns the current request's body as ``shape``; null counts as absent. Raises
     InvalidRequest."""
-    return current().parsed(shape, lambda raw, shape: decode(without_null_members(raw), shape))
+    return current().parse_as(shape, lambda raw, shape: decode(without_null_members(raw), shape))
 
 
 def query() -> Query:

@@ -117,7 +117,7 @@ class Credentials(msgspec.Struct, frozen=True):
 def table(loaded: LoadedTable, vended: Credentials | None = None, *, refs_only: bool = False) -> dict[str, Any]:
     """A table with its metadata, and credentials for its files. Credentials of a single location
     are in ``config`` as well, for clients that do not know ``storage-credentials``."""
-    shown = loaded.metadata.referenced() if refs_only else loaded.metadata
+    shown = loaded.metadata.without_unreferenced_snapshots() if refs_only else loaded.metadata
     body: dict[str, Any] = {"metadata": metadata.document(shown), "config": {}}
     if loaded.entity is not None:
         body = {"metadata-location": loaded.entity.metadata, **body}

@@ -114,7 +114,7 @@ def _by_exchange(form: Form) -> Answer:
     from turnstile.api.auth.signed import LEEWAY_S
 
     own = _own()
-    issuer = open_services().signed.issuer
+    issuer = open_services().signed_tokens.issuer
     if issuer is None:
         raise OAuthError("unsupported_grant_type", "this deployment trusts no issuer of tokens to exchange")
     subject = form.get("subject_token")
@@ -131,7 +131,7 @@ def _by_exchange(form: Form) -> Answer:
         raise OAuthError("invalid_target", "tokens for other services are not issued here")
     _check_scope(form)
     try:
-        verified = open_services().signed.verify_issuers(subject)
+        verified = open_services().signed_tokens.verify_issuers(subject)
     except NotAuthenticated as refusal:
         raise OAuthError("invalid_request", refusal.message.replace("bearer token", "subject_token")) from None
     until = None if verified.expires_s is None else verified.expires_s - LEEWAY_S
@@ -147,7 +147,7 @@ def _issue(own: OwnTokens, principal: Principal, until: int | None = None, kind:
 
 
 def _own() -> OwnTokens:
-    own = open_services().signed.own
+    own = open_services().signed_tokens.own
     if own is None:
         raise OAuthError("unsupported_grant_type", "this deployment issues no tokens: its secret has no token_keys")
     return own

@@ -44,7 +44,7 @@ def load_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     loader = services().loader
     names = requests.find_table(catalog, schema, table)
     try:
-        target = loader.found(*names)
+        target = loader.find_details(*names)
     except NotFound:
         _refuse_view(names)
         raise
@@ -66,7 +66,7 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     update = table_update(body(requests.Update))
     names = requests.find_table(catalog, schema, table)
     loader = services().loader
-    target = loader.found(*names)
+    target = loader.find_details(*names)
     entry = target.table
     if isinstance(entry, RegisteredTable):
         require_version(external.require_delta(entry.table))
@@ -103,4 +103,4 @@ def table_response(loader: Loader, target: Found, head: TableHead) -> responses.
     world = services().world
     history_ms = services().limits.history_ms
     held = is_held(world, loader.reader.store, head, target.tree, target.owner)
-    return responses.table(loader.loaded(head), files_needed=held, history_ms=history_ms)
+    return responses.table(loader.state_at(head), files_needed=held, history_ms=history_ms)

@@ -66,7 +66,7 @@ def create_delta_table(catalog: str, schema: str) -> responses.LoadTable:
         describe = functools.partial(contract.initial_metadata, request, table_id, location)
         services().catalog.registrar.register(*names, table_id, principal=current().principal, describe=describe)
     loader = services().loader_of(Target(*names))
-    target = loader.found(*names)
+    target = loader.find_details(*names)
     if isinstance(target.table, RegisteredTable):
         return responses.external(target.table.table, target.table.etag)
     return table_response(loader, target, target.table)

@@ -75,7 +75,7 @@ def unity_tables() -> older_api.Tables:
     if token is not None and token.startswith(_VIEWS):
         return _views(catalog, path, token.removeprefix(_VIEWS), size)
     view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
-    names = (view.tree.catalog, dotted_name(*view.written(path)))
+    names = (view.tree.catalog, dotted_name(*view.written_levels(path)))
     while True:
         page = services().catalog.listings.tables(catalog, path, page_token=token, max_results=size)
         tables = older_api.Tables(_infos(*names, page.items), page.next_token)
@@ -236,7 +236,7 @@ def _info(names: tuple[str, Path, str], loader: Loader) -> older_api.TableInfo:
     entry = loader.find(*names)
     if isinstance(entry, RegisteredTable):
         view = View(services().catalog.reader.current(names[0]), services().catalog.reader.store)
-        return older_api.external(entry.catalog, dotted_name(*view.written(names[1])), entry.table)
+        return older_api.external(entry.catalog, dotted_name(*view.written_levels(names[1])), entry.table)
     require_no_clone(entry)
     metadata = services().catalog.metadata.get(entry.catalog, entry.metadata)
     catalog, _, rest = entry.name.partition(".")

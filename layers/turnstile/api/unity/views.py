@@ -61,7 +61,7 @@ def find(names: Names) -> older_api.TableInfo | None:
     services().guard_of(Need(see_table, Target(*names))).authorize(view.tree)
     entity = view.entity(entry.obj)
     assert isinstance(entity, IcebergView)
-    return _info(view.tree.catalog, dotted_name(*view.written(namespace)), entity)
+    return _info(view.tree.catalog, dotted_name(*view.written_levels(namespace)), entity)
 
 
 def drop(names: Names) -> bool:
@@ -83,7 +83,7 @@ def page(catalog: str, namespace: Path, after: str, most: int) -> tuple[list[old
     rest = [(name, entry) for name, entry in named if name > after]
     shown = rest[: min(most, PAGE)]
     entities = view.entities([entry.obj for _, entry in shown])
-    schema = dotted_name(*view.written(namespace))
+    schema = dotted_name(*view.written_levels(namespace))
     infos = [
         _info(view.tree.catalog, schema, entity)
         for _, entry in shown

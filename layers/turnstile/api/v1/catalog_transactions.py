@@ -162,7 +162,7 @@ def resume_catalog(catalog: str, transaction_id: str) -> CatalogTransaction:
                 field="transaction_id",
                 remedy="resume it in the catalog that its entry names",
             )
-        group, part = services().journal.announced(row)
+        group, part = services().journal.content(row)
         assert part is not None, "it is of a catalog"
         changes = msgspec.json.decode(part.changes, type=list[Change])
         members = [member_of(part.catalog, at, change) for at, change in enumerate(changes)]
@@ -194,7 +194,7 @@ def _commit_announced(sent: _Sent, part: CatalogPart) -> CatalogTransaction:
     by = _guard_of(sent)
     here = services().catalog_for(by)
     announced = AnnouncedTransactions(services().journal, services().groups, here.committer)
-    replay = announced.replayed(sent.group, part)
+    replay = announced.find_replay(sent.group, part)
     if replay is not None:
         guard().mark_replayed()
         return _answer(sent, replay, [_may_read(commit.table_id) for commit in sent.group.commits])

@@ -172,7 +172,7 @@ def _created_table(catalog: str, change: CreateTable) -> PreparedMember:
     comment = change.comment
 
     def prepare(here: CatalogServices, by: Guard) -> CatalogChange:
-        return here.registrar.prepared(catalog, path, name, id, comment=comment, principal=by.principal)
+        return here.registrar.prepare(catalog, path, name, id, comment=comment, principal=by.principal)
 
     return PreparedMember(dotted_name(catalog, *path, name), (Need(create_table, Target(catalog, path)),), prepare)
 
@@ -184,7 +184,7 @@ def _renamed_table(catalog: str, change: RenameTable) -> PreparedMember:
     needs = (Need(edit_table, Target(catalog, path, table)), Need(create_table, Target(catalog, to)))
 
     def prepare(here: CatalogServices, _by: Guard) -> CatalogChange:
-        return here.renamer.prepared(catalog, path, table, new, to, external=False)
+        return here.renamer.prepare(catalog, path, table, new, to, external=False)
 
     return PreparedMember(dotted_name(catalog, *path, table), needs, prepare)
 
@@ -193,7 +193,7 @@ def _dropped_table(catalog: str, change: DropTable) -> PreparedMember:
     path, table = _table(change.namespace, change.table)
     needs = (Need(edit_table, Target(catalog, path, table)),)
     return PreparedMember(
-        dotted_name(catalog, *path, table), needs, lambda here, _: here.dropper.prepared(catalog, path, table)
+        dotted_name(catalog, *path, table), needs, lambda here, _: here.dropper.prepare(catalog, path, table)
     )
 
 
@@ -215,7 +215,7 @@ def _iceberg_commit(catalog: str, change: CommitIcebergTable) -> PreparedMember:
     table = TableChange(path, sent.requirements, sent.updates)
 
     def prepare(_here: CatalogServices, by: Guard) -> CatalogChange:
-        return Commits(context_of(by)).prepared(catalog, [table])
+        return Commits(context_of(by)).prepare(catalog, [table])
 
     return PreparedMember(dotted_name(catalog, *path), (need_of(catalog, table),), prepare)
 

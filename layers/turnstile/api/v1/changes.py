@@ -34,7 +34,7 @@ class AsOfBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Returns the moment; raises InvalidRequest at ``field``, the member that holds it."""
         return check_as_of(AsOf(self.head, self.seq, self.time, self.snapshot), field)
 
-    def reported(self, field: str) -> AbstractContextManager[None]:
+    def report_as(self, field: str) -> AbstractContextManager[None]:
         """Reports a moment that is not there under the member of ``field`` that names it:
         ``to.seq``."""
         (name,) = (name for name in self.__struct_fields__ if getattr(self, name) is not None)

@@ -159,7 +159,7 @@ def commits(table_id: str) -> CommitList:
     end = query.integer("end", MAX_VERSION)
     if end < start:
         raise InvalidRequest(f"end {end} is before start {start}", field="end", remedy="leave it out, or raise it")
-    listing = services().commits.listed(check_uuid(table_id), start, end, content=query.flag("content"))
+    listing = services().commits.of_present_head(check_uuid(table_id), start, end, content=query.flag("content"))
     head = listing.head
     return CommitList(commits_of(listing), head.latest, head.floor, head.metadata)
 
@@ -329,7 +329,7 @@ def _replay(services: Services, request: CommitRequest, decision: Ratified, may_
         kind="staged" if request.staged else "inline",
         txn_id=parsed.txn,
         operation=parsed.operation,
-        changed=parsed.changed,
+        changed=parsed.change_kind,
         published=True,
         size=earlier.size,
         content=raw.decode() if ticket and may_read and earlier.whole else UNSET,

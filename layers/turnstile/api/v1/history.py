@@ -126,7 +126,7 @@ def create_snapshot(catalog: str) -> Answer:
 
     def create(by: CatalogServices) -> NamedSnapshot:
         as_of = None if request.of is None else request.of.as_of("of")
-        with nullcontext() if request.of is None else request.of.reported("of"):
+        with nullcontext() if request.of is None else request.of.report_as("of"):
             return by.named_snapshots.create(of, request.name, of=as_of, comment=request.comment)
 
     def again(by: CatalogServices, seq: int | None) -> NamedSnapshot:
@@ -161,7 +161,7 @@ def reset_catalog(catalog: str) -> ResetResult:
     to = request.to.as_of("to")
 
     def reset(by: CatalogServices) -> ResetResult:
-        with request.to.reported("to"):
+        with request.to.report_as("to"):
             return by.resetter.reset(of, to)
 
     return once(of, reset, lambda by, seq: by.resetter.result_of(of, seq))
@@ -177,7 +177,7 @@ def clone(catalog: str) -> Answer:
     as_of = None if request.of is None else request.of.as_of("of")
 
     def make(by: CatalogServices) -> CloneResult:
-        with nullcontext() if request.of is None else request.of.reported("of"):
+        with nullcontext() if request.of is None else request.of.report_as("of"):
             return _cloner(by).clone(name, source, to, as_of)
 
     return answer_201(once(name, make, lambda by, seq: _cloner(by).result_of(name, to, seq or 0)))

@@ -177,10 +177,10 @@ def verify_files(catalog: str, namespace: str, table: str) -> FilesLooked:
     by = services()
     until_ms = _until_ms()
 
-    def found() -> Entity:
+    def find_table() -> Entity:
         return by.catalog.entries.table(names, path, name, None).entity
 
-    entity = found()
+    entity = find_table()
     if isinstance(entity, Table):
         return DeltaFiles(by.world).look(entity.table_id, after, until_ms=until_ms)
     if not isinstance(entity, IcebergTable):
@@ -189,7 +189,7 @@ def verify_files(catalog: str, namespace: str, table: str) -> FilesLooked:
         )
 
     def reload() -> tuple[IcebergTable, TableMetadata]:
-        now = found()
+        now = find_table()
         if not isinstance(now, IcebergTable) or now.table_id != entity.table_id:
             raise NotFound("table", now.name, field="table", remedy="it was dropped meanwhile")
         return now, by.metadata_files.table(now)

@@ -50,7 +50,7 @@ class PolicyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, str] = {}
     unset: list[str] = []
 
-    def checked(self) -> tuple[dict[str, str], list[str]]:
+    def validate(self) -> tuple[dict[str, str], list[str]]:
         """Returns the properties to set and to unset, by full names; raises InvalidRequest."""
         both = sorted({*self.set} & {*self.unset})
         if both:
@@ -107,7 +107,7 @@ def catalog_policy(catalog: str) -> PolicyResponse:
 @routes.route(CATALOG + _POLICY, methods=["PATCH"])
 @needs((edit_catalog, catalog_of_path), first=True)
 def change_catalog_policy(catalog: str) -> PolicyResponse:
-    properties, unset = body(PolicyChange).checked()
+    properties, unset = body(PolicyChange).validate()
     once(REALM_TREE, lambda by: by.catalogs.update(catalog, set=properties, unset=unset), lambda *_: None)
     return _of_catalog(catalog)
 
@@ -122,7 +122,7 @@ def namespace_policy(catalog: str, namespace: str) -> PolicyResponse:
 @routes.route(NAMESPACE + _POLICY, methods=["PATCH"])
 @needs((edit_schema, namespace_of_path), first=True)
 def change_namespace_policy(catalog: str, namespace: str) -> PolicyResponse:
-    properties, unset = body(PolicyChange).checked()
+    properties, unset = body(PolicyChange).validate()
     of, path = namespace_names(catalog, namespace)
     once(of, lambda by: by.namespaces.update(of, path, set=properties, unset=unset), lambda *_: None)
     return _of_namespace(catalog, namespace)
@@ -138,7 +138,7 @@ def table_policy(catalog: str, namespace: str, table: str) -> PolicyResponse:
 @routes.route(TABLE + _POLICY, methods=["PATCH"])
 @needs((modify_table, table_of_path))
 def change_table_policy(catalog: str, namespace: str, table: str) -> PolicyResponse:
-    properties, unset = body(PolicyChange).checked()
+    properties, unset = body(PolicyChange).validate()
     head = _delta_table(catalog, namespace, table)
     note(table_id=head.table_id)
 

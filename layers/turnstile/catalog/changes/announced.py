@@ -39,7 +39,7 @@ class AnnouncedTransactions:
         self._groups = groups
         self._transactions = CatalogTransactions(groups, committer)
 
-    def replayed(self, group: GroupRequest, part: CatalogPart) -> Applied | None:
+    def find_replay(self, group: GroupRequest, part: CatalogPart) -> Applied | None:
         """The result of the transaction, if it is committed with this very content; None while it
         is open. Raises NotFound without an entry; StateConflict ``TransactionAborted``,
         ``TransactionCommitted`` or ``TransactionSuperseded`` if this content never will be;
@@ -56,7 +56,7 @@ class AnnouncedTransactions:
         reads: CatalogReads,
     ) -> Applied | NotApplied:
         """Applies the announced content, once, for all senders. ``changes`` are those of ``part``,
-        prepared when it is called. Raises as ``replayed``, as ``changes``, and as
+        prepared when it is called. Raises as ``find_replay``, as ``changes``, and as
         ``CatalogTransactions.commit``.
         """
         sent, obj = self._journal.with_entry(group, part)

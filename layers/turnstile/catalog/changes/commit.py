@@ -327,7 +327,7 @@ class CommitAttempts:
             parents=parents_after(seq, tree.head, tree.commit.parents),
             message=edit.message,
             at=max(now * 1000, tree.commit.at + 1),  # the clock may be behind that of the commit before
-            embedded=index.embedded.packed,
+            embedded=index.embedded.packed_bytes,
             segments=pack_directory(index.directory),
             access=tree.commit.access if edit.access is None else edit.access,
             restores=edit.restores,

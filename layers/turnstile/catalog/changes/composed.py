@@ -65,7 +65,7 @@ class DraftView(View):
         return dict(self._put.values())
 
     @property
-    def removed(self) -> tuple[Path, ...]:
+    def removed_paths(self) -> tuple[Path, ...]:
         return tuple(self._removed.values())
 
     def entity(self, obj: str) -> Entity:
@@ -142,7 +142,7 @@ class Composition:
         if not messages:
             return None
         message = "; ".join(messages)
-        return Edit(message[:_MESSAGE_MAX], put=draft.put, remove=draft.removed, writes=tuple(writes))
+        return Edit(message[:_MESSAGE_MAX], put=draft.put, remove=draft.removed_paths, writes=tuple(writes))
 
     def on_rejected(self, failed: Mapping[int, Row | None]) -> None:
         """Passes rejected rows to the changes that they belong to, numbered as each numbers its
@@ -154,7 +154,7 @@ class Composition:
                 with self._naming(index):
                     member.change.on_rejected(own)
 
-    def settled(self, *, applied: bool) -> None:
+    def report_outcome(self, *, applied: bool) -> None:
         """Tells all changes the outcome."""
         for member in self._changes:
             member.change.settled(applied)

@@ -75,7 +75,7 @@ class WaitingChange(Waiting[Tree]):
     def judge(self, tree: Tree | None) -> Edit | None:
         return self._context.run(self._judge, tree)
 
-    def rejected(self, rows: Mapping[int, Row | None]) -> None:
+    def handle_rejection(self, rows: Mapping[int, Row | None]) -> None:
         """Handles the rows of the change that refused. Raises the reason for refusing the
         change."""
         if self._on_rejected is not None:
@@ -136,7 +136,7 @@ class GroupTurn:
         """Settles the own change, and others on the way."""
         losses = rounds = 0
         try:
-            while not self._own.settled:
+            while not self._own.is_settled:
                 rounds += 1
                 group = self._queue.take(self._line)
                 try:
@@ -151,7 +151,7 @@ class GroupTurn:
                     raise
                 finally:
                     self._queue.release(self._line, group, self._own)
-                if (swap is Swap.LOST or rounds > FREE_ROUNDS) and not self._own.settled:
+                if (swap is Swap.LOST or rounds > FREE_ROUNDS) and not self._own.is_settled:
                     losses += 1
                     self._pause(losses)
         finally:
@@ -184,7 +184,7 @@ class GroupTurn:
                 swap = self._swap(drafts, judged)
         finally:
             self._reader.store.hide([draft.tree for draft in drafts])
-        if swap is Swap.NONE and not all(change.settled for change in group):
+        if swap is Swap.NONE and not all(change.is_settled for change in group):
             self._knows_row = False
         return swap
 
@@ -266,10 +266,10 @@ class GroupTurn:
             own = {position - each.rows.start: row for position, row in lost.failed.items() if position in each.rows}
             if own:
                 try:
-                    each.change.rejected(own)
+                    each.change.handle_rejection(own)
                 except Exception as error:
                     each.change.settle(error)
-        return self._tell([each for each in judged if not each.change.settled], Swap.LOST)
+        return self._tell([each for each in judged if not each.change.is_settled], Swap.LOST)
 
     def _too_large(self, error: TooLarge, judged: Sequence[_Judged]) -> Swap:
         """An obj does not fit into the store: nothing was written. Of several changes each is

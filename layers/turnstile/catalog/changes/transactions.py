@@ -105,9 +105,9 @@ class CatalogTransactions:
         except OutcomeUnknown:  # files that were written may be in use
             raise
         except (TurnstileError, EntryRefused):
-            attempt.changes.settled(applied=False)
+            attempt.changes.report_outcome(applied=False)
             raise
-        attempt.changes.settled(applied=isinstance(outcome, Applied) and not outcome.replayed)
+        attempt.changes.report_outcome(applied=isinstance(outcome, Applied) and not outcome.replayed)
         return outcome
 
 
@@ -115,7 +115,7 @@ def earlier(groups: GroupRatifier, group: GroupRequest, seq: int | None) -> Appl
     """The answer to a repeated transaction, which was applied as the change ``seq`` of the catalog.
     Raises OutcomeUnknown if a commit of it cannot be shown any more."""
     try:
-        replay = groups.open(group).replayed()
+        replay = groups.open(group).find_replay()
     except NotFound as error:
         raise OutcomeUnknown(f"the transaction was applied, and a table of it is gone: {error.message}") from error
     if replay is None:
@@ -165,7 +165,7 @@ class _Attempt:
         except _Decided:
             return self._refusal()
         except _ReadChanged as changed:
-            replay = commits.replayed() if self._group.commits else None
+            replay = commits.find_replay() if self._group.commits else None
             if replay is not None:  # what was read was changed since by this very transaction
                 return self._earlier(replay)
             return NotApplied(read=changed.refused)
@@ -173,13 +173,13 @@ class _Attempt:
             refused = self.changes.refused
             if refused is None:
                 raise
-            replay = commits.replayed() if self._group.commits else None
+            replay = commits.find_replay() if self._group.commits else None
             if replay is not None:  # the change was refused since it was made, by this very transaction
                 return self._earlier(replay)
             if isinstance(error, StateConflict | AlreadyExists):
                 return NotApplied(change=refused)
             raise
-        return Applied(commits.accepted().members, tree.commit.seq)
+        return Applied(commits.ratified_results().members, tree.commit.seq)
 
     def _require_one_catalog(self) -> None:
         for index, catalog in enumerate(self._commits.catalogs()):
@@ -224,7 +224,7 @@ class _Attempt:
         last = self._own + len(self._group.commits) + len(self._group.reads) + (self._group.entry is not None)
         rows = {at - self._own: row for at, row in failed.items() if self._own <= at < last}
         if rows:
-            self._commits.rejected(rows)
+            self._commits.decide_rejected(rows)
         if self._commits.is_stale or not self._commits.are_open:
             raise _Decided
         self.changes.on_rejected({at: row for at, row in failed.items() if at < self._own})

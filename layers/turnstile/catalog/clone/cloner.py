@@ -144,7 +144,7 @@ class Cloner:
         view = View(tree, self._services.reader.store)
         entries = [(key_of(to), first), *tree.subtree(to)]
         entities = view.entities([entry.obj for _, entry in entries])
-        name = (*view.written(to[:-1]), to[-1])
+        name = (*view.written_levels(to[:-1]), to[-1])
         names = {key_of(to): name}
         tables = []
         for key, entry in entries:

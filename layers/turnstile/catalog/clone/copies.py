@@ -126,7 +126,7 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
     check_path((*to, *("x",) * deeper), "to")
     check_size("namespaces", sum(child.kind == NAMESPACE for _, child in cloned), MAX_NAMESPACES)
     entities = view.entities([child.obj for _, child in cloned])
-    names = {key_of(source): (*view.written(to[:-1]), to[-1])}
+    names = {key_of(source): (*view.written_levels(to[:-1]), to[-1])}
     parts = [] if source else [Part(tree.catalog, NAMESPACE, Namespace(to[-1], "", 0), names[""])]
     for key, child in cloned:
         entity = entities[child.obj]

@@ -53,7 +53,7 @@ class Index:
         self._rows: dict[str, _KnownRow] = {}
 
     @property
-    def packed(self) -> bytes:
+    def packed_bytes(self) -> bytes:
         if self._packed is None:
             self._packed, rows = _pack(self, self._rows)
             self._rows = rows if len(rows) <= _KNOWN_ROWS else {}

@@ -218,7 +218,7 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
         remedy = "drop the clones first; a drop that purges waits for them"
         raise StateConflict("TableHasClones", problem, field="table", remedy=remedy, clones=sorted(clones))
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), table_id))
-    return [Erase(space.location(location), (own, uncloned())), *_unmark(space, location, rows)]
+    return [Erase(space.location(location), (own, uncloned_clause())), *_unmark(space, location, rows)]
 
 
 def _unmark(space: Space, location: str, rows: Mapping[str, Row]) -> list[Write]:
@@ -322,7 +322,7 @@ def give_back(space: Space, location: str, table_id: str, run: str, rows: Mappin
 # clone is forgotten or remembered for too long (I10).
 
 
-def uncloned() -> Clause:
+def uncloned_clause() -> Clause:
     """Has to hold of a location before its files are removed or it gets another owner."""
     return Clause("uncloned", "I10", "no clone needs the files there", Absent(_CLONES))
 
@@ -355,7 +355,9 @@ def begin_purge(space: Space, held: HeldLocation, revision: int) -> Change:
     """From now on no clone can be made of the location, and no reader can register. ``revision``:
     of the row in which no reader was left. May be repeated."""
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), held.owner))
-    return Change(space.location(held.location), (own, uncloned(), same_marks(revision)), (Set(("purging",), True),))
+    return Change(
+        space.location(held.location), (own, uncloned_clause(), same_marks(revision)), (Set(("purging",), True),)
+    )
 
 
 # -- marks --------------------------------------------------------------------------------------------------------------

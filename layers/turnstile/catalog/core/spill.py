@@ -55,10 +55,10 @@ def spill(
     that.
     """
     work = _Spilling(embedded, directory, limits, load, new_id)
-    bulk = len(work.embedded.packed) > _BULK * work.limit
-    while len(work.embedded.packed) > _BULK * work.limit:
+    bulk = len(work.embedded.packed_bytes) > _BULK * work.limit
+    while len(work.embedded.packed_bytes) > _BULK * work.limit:
         work.move(whole=True)
-    if not bulk and len(work.embedded.packed) > work.limit * (1 + patience):
+    if not bulk and len(work.embedded.packed_bytes) > work.limit * (1 + patience):
         work.move(whole=False)
     used = {segment.obj for segment in work.directory}
     written = {id: index for id, index in work.written.items() if id in used}
@@ -90,7 +90,7 @@ class _Spilling:
         moved = {key for key, _ in part.iterate()}
         if merged == base:  # only GONE marks of keys that the segment does not have
             fresh = [ranges[at]]
-        elif len(merged.packed) <= self._limits.segment:
+        elif len(merged.packed_bytes) <= self._limits.segment:
             low, high, merged = self._join_small(ranges, at, merged)
             fresh = [self._write(ranges[low].first, merged)]
         else:
@@ -108,7 +108,7 @@ class _Spilling:
     def _join_small(self, ranges: Directory, at: int, merged: Index) -> tuple[int, int, Index]:
         """Joins a range with a neighbour if both are small. Returns the first and the last position
         covered, and the index."""
-        size = len(merged.packed)
+        size = len(merged.packed_bytes)
         if merged and size * _SMALL <= self._limits.segment:
             for other in (at - 1, at + 1):
                 if 0 <= other < len(ranges) and (ranges[other].weight + size) * 2 <= self._limits.segment:
@@ -134,7 +134,7 @@ class _Spilling:
                 fresh.append(self._write(first, piece))
                 moved |= inside[position]
             else:
-                fresh.append(Segment(first, old.obj, len(piece.packed) if old.obj else 0))
+                fresh.append(Segment(first, old.obj, len(piece.packed_bytes) if old.obj else 0))
         return fresh, moved
 
     def _write(self, first: str, index: Index) -> Segment:
@@ -142,7 +142,7 @@ class _Spilling:
             return Segment(first, "")
         id = self._new_id()
         self.written[id] = index
-        return Segment(first, id, len(index.packed))
+        return Segment(first, id, len(index.packed_bytes))
 
 
 def _over(base: Index, part: Index) -> Index:
@@ -158,7 +158,7 @@ def _pieces(first: str, base: Index, part: Index, merged: Index, limit: int) -> 
     Where new names always sort last (dates, numbers), the full segment stays as it is and is never
     written again.
     """
-    if base and base.keys[-1] < part.keys[0] and len(base.packed) * 2 > limit:
+    if base and base.keys[-1] < part.keys[0] and len(base.packed_bytes) * 2 > limit:
         yield first, base
         first = separator(base.keys[-1], part.keys[0])
         merged = _over(Index(), part)
@@ -170,7 +170,7 @@ def _pieces(first: str, base: Index, part: Index, merged: Index, limit: int) -> 
 
 def _halve(index: Index, limit: int) -> Iterator[Index]:
     """Yields equal parts of ``index``, each within ``limit`` bytes (or a single entry)."""
-    size = len(index.packed)
+    size = len(index.packed_bytes)
     if size <= limit or len(index) == 1:
         yield index
         return

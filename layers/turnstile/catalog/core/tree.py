@@ -130,7 +130,7 @@ class Tree:
             raise NotFound("table", dotted_name(self.catalog, *namespace, name), field="table", remedy="check the name")
         return entry
 
-    def named(self, table_id: str) -> Path | None:
+    def name_of(self, table_id: str) -> Path | None:
         """Returns the full name of the table with this uuid, folded. Reads every entry."""
         return next((path_of(key) for key, entry in self.index.iterate() if entry.table_id == table_id), None)
 

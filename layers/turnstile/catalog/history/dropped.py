@@ -134,7 +134,7 @@ class DroppedTables:
 
     def _kept_tree(self, now: Tree, at: AsOf) -> Tree:
         """Returns the tree of a moment. Raises NotFound where gc may be removing it."""
-        return self._history.kept(now, at, self._since_ms()).tree
+        return self._history.kept_tree(now, at, self._since_ms()).tree
 
     def _since_ms(self) -> int:
         return self._world.clock.now_ms() - self._history_ms

@@ -101,7 +101,7 @@ class History:
             commits = self._down(now, last, last - start + 1)[::-1]
             return LogPage(tuple(commits), last + 1 if last < newest else None)
 
-    def kept(self, now: Tree, as_of: AsOf, since_ms: int) -> KeptTree:
+    def kept_tree(self, now: Tree, as_of: AsOf, since_ms: int) -> KeptTree:
         """Returns the tree as of a moment, of the catalog with the present tree ``now``, if gc
         leaves it alone: a named snapshot's, or one that was not replaced before ``since_ms``. gc
         may be about to take other trees, and may have taken a part of them. No request if the

@@ -76,14 +76,14 @@ class AsOfReader:
         present = self._reader.current(catalog)
         if as_of is None:
             return TreeAsOf(present, present)
-        return TreeAsOf(self.kept(present, as_of).tree, present, self._versions(present, as_of))
+        return TreeAsOf(self.kept_tree(present, as_of).tree, present, self._versions(present, as_of))
 
-    def kept(self, present: Tree, as_of: AsOf) -> KeptTree:
+    def kept_tree(self, present: Tree, as_of: AsOf) -> KeptTree:
         """Returns the tree as of a moment, for changes of ``present`` that bring something of the
         past back. They call it again whenever they are computed again, since gc, or the end of a
         name, may have come first (I9). Raises as ``at``.
         """
-        return self._history.kept(present, as_of, self._clock.now_ms() - self._history_ms)
+        return self._history.kept_tree(present, as_of, self._clock.now_ms() - self._history_ms)
 
     def page(
         self, catalog: str, parent: str, kind: str, as_of: AsOf | None, page_token: str | None, *, member: str = FIELD

@@ -95,13 +95,13 @@ class Resetter:
             TooLarge: more than ``MAX_TABLES`` tables would come, go or move.
         """
         row = self._world.refs.read(self._reader.key(catalog))
-        if row is not None and not self._lost.stored(catalog, row["head"]):
+        if row is not None and not self._lost.is_stored(catalog, row["head"]):
             return ResetResult(*self._lost.go_on(CatalogHead.from_row(row), to))
         attempts: list[_Reset] = []
         reasons: dict[str, str] = {}
 
         def change(view: View) -> Edit:
-            past = self._as_of_reader.kept(view.tree, to)
+            past = self._as_of_reader.kept_tree(view.tree, to)
             attempt = self._prepare(view, past.tree, reasons)
             attempts[:] = [attempt]
             coming, going = ([table for _, table in tables] for tables in (attempt.coming, attempt.going))
@@ -293,7 +293,7 @@ class LostHead:
         self._world = world
         self._reader = reader
 
-    def stored(self, catalog: str, head: str) -> bool:
+    def is_stored(self, catalog: str, head: str) -> bool:
         """Whether the commit is in the store: one request, for a list, which is never cached."""
         newest = self._world.objs.newest(self._world.space.objs(catalog), head)
         return newest is not None and newest.id == head

@@ -48,7 +48,7 @@ class NamedSnapshots:
         def change(view: View) -> Edit:
             if view.tree.find(snapshot_path(name)) is not None:
                 raise AlreadyExists(f"snapshot '{name}' exists", field="name", remedy="choose another name, or drop it")
-            source = KeptTree(view.tree) if of is None else self._as_of_reader.kept(view.tree, of)
+            source = KeptTree(view.tree) if of is None else self._as_of_reader.kept_tree(view.tree, of)
             recorded = versions
             if of is None:
                 self._read(view.tree, versions)

@@ -109,7 +109,7 @@ class Undropper:
             self._rights(view.tree, path, past)
             view.tree.parent(target[:-1])
             self._require_free(view, target)
-            full = dotted_name(view.tree.catalog, *view.written(target[:-1]), name)
+            full = dotted_name(view.tree.catalog, *view.written_levels(target[:-1]), name)
             entity = msgspec.structs.replace(past.entity, name=name)
             writes = self._writes(view.tree.catalog, past, full, reasons)
             return Edit(f"undrop {dotted_name(*path)}", put={target: entity}, writes=tuple(writes))
@@ -127,7 +127,7 @@ class Undropper:
                 raise not_active(past.full, row)
 
         tree = self._committer.commit(catalog, change, on_rejected=on_rejected)
-        return (*View(tree, self._reader.store).written(target[:-1]), name)
+        return (*View(tree, self._reader.store).written_levels(target[:-1]), name)
 
     def _require_free(self, view: View, target: Path) -> None:
         """As ``require_free``, with the remedy for an undrop."""

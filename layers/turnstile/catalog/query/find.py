@@ -111,7 +111,7 @@ class Finder:
         hits, end = _page(walk, parsed, size)
         token = None if end is None else start.following(end)
         moment = start.moment
-        return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.named(hits)), token, moment.versions)
+        return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.with_names(hits)), token, moment.versions)
 
 
 def whole_answer(reader: CatalogReader, tree: Tree, query: Query, visits_max: int) -> tuple[dict[str, Entity], int]:
@@ -263,7 +263,7 @@ class _Walk:
             visible = self._authorizer.visible(self._present, parent, objs)
             yield from (child for child, shown in zip(siblings, visible, strict=True) if shown)
 
-    def named(self, hits: Sequence[_Hit]) -> Iterator[Match]:
+    def with_names(self, hits: Sequence[_Hit]) -> Iterator[Match]:
         """The matches with their names as users wrote them; the names of their namespaces are read
         together."""
         above = {path_of(hit.key)[:depth] for hit in hits for depth in range(1, len(path_of(hit.key)))}

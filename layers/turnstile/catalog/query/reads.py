@@ -111,7 +111,7 @@ class CatalogReads:
             return ()
         if index not in self._before:
             with report_field("head"):
-                past = self._as_of_reader.kept(tree, read.head).tree
+                past = self._as_of_reader.kept_tree(tree, read.head).tree
             self._before[index] = self._answer(past, read)
         return differences(self._before[index], self._answer(tree, read))
 

@@ -23,7 +23,7 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from turnstile.coordination.core.ref_rights import Rights, owned_by, unchanged
+from turnstile.coordination.core.ref_rights import Rights, owned_by, unchanged_clause
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Action, Append, Change, Clause, Drop, Equals, Erase, Insert, Row, Set, new_row
@@ -152,7 +152,7 @@ def regrant(key: str, ref: NamedRef, rights: Rights) -> Change:
     """Other rights, if the rights of ``ref`` are still the present ones."""
     live = Clause("live", "I12", "the reference was not deleted meanwhile", Equals(("state",), LIVE))
     action: Action = Set(("rights",), dict(rights)) if rights else Drop(("rights",))
-    return Change(key, (live, unchanged(ref.rights)), (action,))
+    return Change(key, (live, unchanged_clause(ref.rights)), (action,))
 
 
 def forget(key: str, tombstone: NamedRef) -> Erase:

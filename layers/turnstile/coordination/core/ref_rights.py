@@ -35,13 +35,13 @@ def permits(rights: Rights, principal: Principal, least: int) -> bool:
     return principal.admin or any(rights.get(name, 0) >= least for name in principal.names)
 
 
-def permitted(names: Iterable[str], least: int) -> Clause:
+def permission_clause(names: Iterable[str], least: int) -> Clause:
     """``permits`` as a condition of a write."""
     tests = tuple(AtLeast(("rights", name), least) for name in sorted(names))
     return Clause("permitted", "I12", "the principal has the right", Either(tests))
 
 
-def unchanged(rights: Rights) -> Clause:
+def unchanged_clause(rights: Rights) -> Clause:
     """The condition that the rights are still the ones that a change of them was computed from."""
     test = Equals(("rights",), dict(rights)) if rights else Absent(("rights",))
     return Clause("same rights", "I12", "the rights were not changed meanwhile", test)

@@ -168,7 +168,7 @@ class Content(msgspec.Struct, frozen=True):
         return bool(self.domains) and any(domain["domain"] != ROW_TRACKING_DOMAIN for domain in self.domains)
 
     @property
-    def changed(self) -> str:
+    def change_kind(self) -> str:
         """In short, for the tail: ``unread``, ``metadata``, ``append`` or ``data``."""
         if not self.whole:
             return "unread"

@@ -142,7 +142,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         packed = _ENCODER.encode(self)
         return packed if self.digest else _UNDIGESTED + packed[len(_UNDIGESTED) : -1]
 
-    def stripped(self) -> Entry:
+    def without_content(self) -> Entry:
         """The entry after publication: its content is in ``_delta_log``."""
         return msgspec.structs.replace(self, data=b"", obj="", digest=0)
 

@@ -50,7 +50,7 @@ from turnstile.store.core.writes import (
 )
 
 
-def settled() -> Clause:
+def settled_clause() -> Clause:
     """Of every write that extends a table, or makes it leave or mean something else."""
     says = "no undecided commit of a group waits on the table"
     return Clause("settled", "I8", says, Absent(("undecided",)))
@@ -71,7 +71,7 @@ def new_identity(txn: str) -> Clause:
     return Clause("new identity", "I3", "this transaction is not in the tail", Lacks(("ids",), txn))
 
 
-def remembered(oldest_needed: int) -> Clause:
+def remembers_clause(oldest_needed: int) -> Clause:
     """The tail has every commit from a version on."""
     says = "no identity was evicted that could be this one"
     return Clause("remembered", "I3", says, AtMost(("tail_from",), oldest_needed))
@@ -98,13 +98,13 @@ def _common(proposal: Proposal, size_bytes: int) -> tuple[Clause, ...]:
         *((same_metadata(proposal.asserts),) if proposal.asserts is not None else ()),
         active(),
         new_identity(proposal.entry.txn),
-        remembered(proposal.oldest_needed),
+        remembers_clause(proposal.oldest_needed),
         room(proposal.room - size_bytes),
-        settled(),
+        settled_clause(),
     )
 
 
-def unreserved(proposal: Proposal) -> Clause:
+def unreserved_clause(proposal: Proposal) -> Clause:
     """Not of tickets: an append that names no version takes nothing from the one that has reserved
     the table. A lease that ends later than any can was written by a clock that was ahead, and is
     over.
@@ -133,7 +133,7 @@ def named_change(key: str, proposal: Proposal, now: int) -> Change:
     clauses = [
         Clause("next", "I1", "the version before this one is the latest", Equals(("latest",), version - 1)),
         Clause("later", "I7", "the in-commit timestamp increases", Below(("last_ict",), entry.ict)),
-        unreserved(proposal),
+        unreserved_clause(proposal),
         *_common(proposal, size_bytes),
     ]
     actions: list[Action] = [
@@ -201,7 +201,7 @@ def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool)
     return Change(key, tuple(clauses), tuple(actions))
 
 
-def unchanged(key: str, version: int, slack: int = 0) -> Check:
+def unchanged_check(key: str, version: int, slack: int = 0) -> Check:
     """Nothing was ratified since ``version``, which a group of commits read, of a table that it
     does not write; or no more than ``slack`` commits, by which the group has declared that the read
     may be behind.
@@ -210,7 +210,7 @@ def unchanged(key: str, version: int, slack: int = 0) -> Check:
         clause = Clause(
             "unchanged", "I8", "the version that the group read is still the latest", Equals(("latest",), version)
         )
-        return Check(key, (clause, settled()))
+        return Check(key, (clause, settled_clause()))
     within = AtMost(("latest",), version + slack)
     return Check(
         key,
@@ -219,7 +219,7 @@ def unchanged(key: str, version: int, slack: int = 0) -> Check:
                 "within slack", "I8", "the version that the group read is behind by no more than it declared", within
             ),
             Clause("reached", "I8", "the version that the group read is there", AtLeast(("latest",), version)),
-            settled(),
+            settled_clause(),
         ),
     )
 
@@ -246,7 +246,7 @@ class Keep(msgspec.Struct, frozen=True):
         return self.tickets if head.tail and head.tail[-1].ticket else self.named
 
 
-def evicted(head: TableHead, published: int, keep: int | None = None) -> int:
+def count_evicted(head: TableHead, published: int, keep: int | None = None) -> int:
     """How many entries leave the tail when everything up to ``published`` is in ``_delta_log``, and
     the last ``keep`` of it stay (by default ``KEEP_PUBLISHED``)."""
     return max(0, published - (KEEP_PUBLISHED if keep is None else keep) - head.tail_from + 1)
@@ -262,7 +262,7 @@ def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None
     """
     if not head.floor <= published <= head.latest:
         raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")
-    gone = evicted(head, published, keep)
+    gone = count_evicted(head, published, keep)
     places = tail_by_version(head)
     clauses = [
         Clause("same floor", "I5", "the floor has not moved since it was read", Equals(("floor",), head.floor)),
@@ -274,8 +274,8 @@ def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None
         if index < gone:
             freed += cost(entry)
         elif entry.data or entry.obj:
-            freed += cost(entry) - cost(entry.stripped())
-            actions.append(Set(("tail", index), entry.stripped().pack()))
+            freed += cost(entry) - cost(entry.without_content())
+            actions.append(Set(("tail", index), entry.without_content().pack()))
     if gone:
         last = places[gone - 1]
         actions += [Set(("tail_from",), head.tail_from + gone), Set(("tail_ict",), last.ict)]

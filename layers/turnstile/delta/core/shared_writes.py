@@ -21,13 +21,13 @@ from turnstile.delta.core.ratify_writes import (
     named_change,
     new_identity,
     own_application,
-    remembered,
+    remembers_clause,
     room,
     same_epoch,
     same_metadata,
-    settled,
+    settled_clause,
     ticket_change,
-    unreserved,
+    unreserved_clause,
 )
 from turnstile.store.core.evaluate import accepts, apply_actions
 from turnstile.store.core.writes import Absent, Action, Append, Change, Clause, Drop, Equals, Include, Row, Set, SetSum
@@ -100,12 +100,12 @@ def _shared_change(before: Row, after: Row, members: Sequence[Proposal], now: in
         same_metadata(before["metadata"]),
         *((same_epoch(min(proposal.base for proposal in tickets)),) if tickets else ()),
         *(own_application(app, proposal.base) for proposal in tickets for app in proposal.apps),
-        *(unreserved(proposal) for proposal in members if proposal.version is not None),
+        *(unreserved_clause(proposal) for proposal in members if proposal.version is not None),
         active(),
         *(new_identity(proposal.entry.txn) for proposal in members),
-        remembered(min(proposal.oldest_needed for proposal in members)),
+        remembers_clause(min(proposal.oldest_needed for proposal in members)),
         room(_free_at(members)),
-        settled(),
+        settled_clause(),
     ]
     actions: list[Action] = [
         *(Set((name,), after[name]) for name in _MEMBERS if after.get(name) not in (None, before.get(name))),

@@ -39,7 +39,7 @@ from turnstile.delta.core.head import (
     cost,
     tail_by_version,
 )
-from turnstile.delta.core.ratify_writes import hwm_after, named_change, settled
+from turnstile.delta.core.ratify_writes import hwm_after, named_change, settled_clause
 from turnstile.store.core.writes import (
     Absent,
     AtLeast,
@@ -134,7 +134,7 @@ def begin_recovery(head: TableHead, now: int) -> Change:
         Clause("same state", "I10", "the table was not dropped, and is not leaving", Equals(("state",), head.state)),
         Clause("same latest", "I1", "nothing was ratified since the log was looked at", _at(head)),
         Clause("published", "I4", "the log holds the ratified commits, up to here", _still_published(head)),
-        settled(),
+        settled_clause(),
     )
     reason = f"the log goes beyond version {head.latest}: published versions are being adopted"
     return Change(head.key, clauses, (Set(("state",), RECOVERING), Set(("reason",), reason), Set(("changed_at",), now)))
@@ -174,7 +174,7 @@ def take_back(head: TableHead, metadata: str, now: int) -> Change:
         Clause("same state", "I10", "the table was not dropped, and is not leaving", Equals(("state",), head.state)),
         Clause("same latest", "I2", "nothing was ratified since both sides were shown", _at(head)),
         Clause("same floor", "I5", "nothing of it was published meanwhile", Equals(("floor",), head.floor)),
-        settled(),
+        settled_clause(),
     )
     count = head.floor + 1 - head.tail_from
     kept = head.tail[:count]
@@ -230,7 +230,7 @@ def drop_head(key: str, now: int) -> Change:
     grace period (I10)."""
     usable = Either((_SHOWN, Equals(("state",), STUCK)))
     droppable = Clause("droppable", "I10", "the table is not leaving, recovering or dropped already", usable)
-    return Change(key, (droppable, settled()), (Set(("state",), DROPPED), Set(("changed_at",), now)))
+    return Change(key, (droppable, settled_clause()), (Set(("state",), DROPPED), Set(("changed_at",), now)))
 
 
 def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason: str = "") -> Change:
@@ -270,7 +270,7 @@ def rename_head(key: str, name: str, now: int) -> Change:
 def leave_head(head: TableHead, reason: str, now: int) -> Change:
     """Active to leaving: no commit is ratified any more, publishing goes on."""
     actions = (Set(("state",), LEAVING), Set(("reason",), reason), Set(("changed_at",), now))
-    return Change(head.key, (_ACTIVE, settled()), actions)
+    return Change(head.key, (_ACTIVE, settled_clause()), actions)
 
 
 def stay_head(head: TableHead, reason: str, now: int) -> Change:
@@ -310,7 +310,9 @@ def describe_head(head: TableHead, metadata: str, now: int) -> Change:
     log did not."""
     read = Equals(("metadata",), head.metadata)
     same = Clause("same metadata", "I2", "metadata is the one that the change was computed from", read)
-    return Change(head.key, (_ACTIVE, same, settled()), (Set(("metadata",), metadata), Set(("changed_at",), now)))
+    return Change(
+        head.key, (_ACTIVE, same, settled_clause()), (Set(("metadata",), metadata), Set(("changed_at",), now))
+    )
 
 
 # -- gc ---------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ import msgspec
 
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import Entry, TableHead
-from turnstile.delta.core.ratify_writes import named_change, ticket_change, unchanged
+from turnstile.delta.core.ratify_writes import named_change, ticket_change, unchanged_check
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.terms import latest_ms
@@ -129,7 +129,7 @@ def hold(beginning: Beginning, key: str, version: int, slack: int = 0) -> Change
     """Keeps a table that the group read at ``version``, with this slack, as it is until the group
     is decided."""
     undecided = Undecided(beginning.id, beginning.ref, beginning.token, version)
-    return Change(key, unchanged(key, version, slack).clauses, (Set(("undecided",), undecided.pack()),))
+    return Change(key, unchanged_check(key, version, slack).clauses, (Set(("undecided",), undecided.pack()),))
 
 
 def fold(key: str, packed: bytes, now: int) -> Change:

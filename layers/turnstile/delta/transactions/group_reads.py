@@ -23,7 +23,7 @@ import msgspec
 
 from turnstile.delta.core.decide import Conflict, Refused, changed_since
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.ratify_writes import unchanged
+from turnstile.delta.core.ratify_writes import unchanged_check
 from turnstile.delta.core.undecided import has_changed
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.names import MAX_VERSION
@@ -93,9 +93,9 @@ class GroupReads:
     def check(self, at: int, key: str) -> Check:
         """The condition on the row of one table: it is as in the version in which the read holds,
         or behind by its slack."""
-        return unchanged(key, self._holds[at], self._read[at].slack)
+        return unchanged_check(key, self._holds[at], self._read[at].slack)
 
-    def refused(self, heads: Mapping[int, TableHead]) -> None:
+    def decide_refused(self, heads: Mapping[int, TableHead]) -> None:
         """Decides the reads that refused the group by their rows, by their index. Raises
         InvalidRequest for a predicate that does not fit the table, and the errors of reading
         commits.

@@ -151,9 +151,9 @@ class GroupRatifier:
                 # transaction.
                 answer = self._world.refs.transact(members.writes(), self._world.ids.uuid())
                 if isinstance(answer, AllAccepted):
-                    return members.accepted()
+                    return members.ratified_results()
                 lost = lost or answer.uncertain
-                members.rejected(answer.failed)
+                members.decide_rejected(answer.failed)
                 if members.is_stale:
                     return members.answer(lost=lost)
         except OutcomeUnknown:
@@ -162,7 +162,7 @@ class GroupRatifier:
             if not lost:
                 raise
             raise OutcomeUnknown(f"an answer was lost, and then: {error.message}") from error
-        members.contended()
+        members.fail_contended()
         return members.answer(lost=lost)
 
 
@@ -194,10 +194,10 @@ class OpenGroup:
         """Steps 2 and 3 of a group that is too large for one transaction, if all its members are to
         be written."""
         if large.attempt(self._group, self._members, self._reads, self._decide):
-            return self.accepted()
+            return self.ratified_results()
         self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
         if self.are_open and not self.is_stale:
-            self.contended()
+            self.fail_contended()
         return self.answer()
 
     @property
@@ -218,7 +218,7 @@ class OpenGroup:
         entry = [self._group.entry] if self._group.entry is not None else []
         return [*map(self._ratifier.change, writing), *reads, *entry]
 
-    def rejected(self, failed: Mapping[int, Row | None]) -> None:
+    def decide_rejected(self, failed: Mapping[int, Row | None]) -> None:
         """Step 3, of the rows that refused, by position in ``writes``. Raises NotFound for a row
         that is not there, EntryRefused."""
         own = len(self._members)
@@ -229,9 +229,9 @@ class OpenGroup:
         heads = settle(self._world, heads, self._ratifier.pause)
         read = {at - own: heads.pop(at) for at in sorted(heads) if at >= own}
         self._decide(heads)
-        self._reads.refused(read)
+        self._reads.decide_refused(read)
 
-    def accepted(self) -> GroupRatified:
+    def ratified_results(self) -> GroupRatified:
         """The results of the members' accepted writes. A transaction returns no rows: if a version
         or the metadata follows from the row, the rows are read. Raises OutcomeUnknown if they
         cannot be read.
@@ -246,7 +246,7 @@ class OpenGroup:
                 f"the group is ratified, and its versions could not be read: {error.message}"
             ) from error
 
-    def replayed(self) -> GroupRatified | None:
+    def find_replay(self) -> GroupRatified | None:
         """The results of the members, if all of them were ratified, and no other group's. Reads the
         HEADs of the members that are to be written."""
         self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
@@ -260,7 +260,7 @@ class OpenGroup:
         tables that were seen."""
         return [self._ratifier.facts(request.table_id).catalog for request in self._group.commits]
 
-    def contended(self) -> None:
+    def fail_contended(self) -> None:
         """No attempt was accepted."""
         self._members[:] = [CONTENDED for _ in self._members]
 
@@ -271,7 +271,7 @@ class OpenGroup:
         members = self._members
         if lost or any(isinstance(member, Ratified) for member in members):
             # All of it may be ratified: the rows of the members that are open were not seen yet.
-            ratified = self.replayed()
+            ratified = self.find_replay()
             if ratified is not None:
                 return ratified
         refused = []

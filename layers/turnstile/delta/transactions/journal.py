@@ -221,9 +221,9 @@ class Journal:
     def group(self, entry: JournalRow) -> GroupRequest:
         """The commits of an entry. Raises StateConflict where they are not kept any more:
         ``TransactionCommitted``, ``ReloadRequired``."""
-        return self.announced(entry)[0]
+        return self.content(entry)[0]
 
-    def announced(self, entry: JournalRow) -> tuple[GroupRequest, CatalogPart | None]:
+    def content(self, entry: JournalRow) -> tuple[GroupRequest, CatalogPart | None]:
         """The commits of an entry, and its changes of a catalog. Raises as ``group``."""
         obj = self._world.objs.get(self._world.space.objs(SPACE), entry.obj)
         if obj is None and entry.state == COMMITTED:
@@ -232,7 +232,7 @@ class Journal:
             problem = f"the commits of transaction {entry.id} are not kept any more: its end is over"
             remedy = "abort it, and run its statements again, as a new transaction"
             raise StateConflict(ErrorType.RELOAD_REQUIRED, problem, field="id", remedy=remedy)
-        stored = obj.decoded(lambda payload: msgspec.msgpack.decode(zlib.decompress(payload), type=_Commits))
+        stored = obj.decode_with(lambda payload: msgspec.msgpack.decode(zlib.decompress(payload), type=_Commits))
         commits = tuple(CommitRequest(**msgspec.structs.asdict(commit)) for commit in stored.commits)
         return GroupRequest(entry.id, commits, stored.reads), stored.part
 

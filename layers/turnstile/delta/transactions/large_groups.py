@@ -257,7 +257,7 @@ class _Run:
         prepared after all."""
         own = len(self._members)
         self._decide({at: head for at, head in heads.items() if at < own})
-        self._reads.refused({at - own: head for at, head in heads.items() if at >= own})
+        self._reads.decide_refused({at - own: head for at, head in heads.items() if at >= own})
         return not self._reads.stale and all(isinstance(self._members[at], Prepared) for at in heads if at < own)
 
 

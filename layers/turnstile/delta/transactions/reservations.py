@@ -95,7 +95,7 @@ class Reservations:
         """Gives up every reservation that a principal calls ``id``; for administrators. Returns how
         many there were. Raises Throttled."""
         count = 0
-        while (found := self.register().called(id)) is not None and count < RESERVATIONS_MAX:
+        while (found := self.register().find_named(id)) is not None and count < RESERVATIONS_MAX:
             count += self._release(found.holder)
         return count
 

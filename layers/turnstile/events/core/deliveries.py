@@ -73,19 +73,19 @@ class EventDelivery(StoredRow, frozen=True):
         return max(pause_ms, held_ms)
 
 
-def begun(key: str, target: str, place: Place, now: int) -> EventDelivery:
+def first_delivery(key: str, target: str, place: Place, now: int) -> EventDelivery:
     """Returns the delivery to a new target, held."""
     return EventDelivery(
         key, place.catalog, target, 0, place.log, place.chunk, place.index, 0, 0, "", now + HELD_MS, 0, now
     )
 
 
-def held(delivery: EventDelivery, now: int) -> EventDelivery:
+def with_holder(delivery: EventDelivery, now: int) -> EventDelivery:
     """Returns the delivery, held by the deliverer that found it due."""
     return _with_change(delivery, now, held_until_ms=now + HELD_MS)
 
 
-def moved(delivery: EventDelivery, place: Place, count: int, now: int) -> EventDelivery:
+def after_acknowledgement(delivery: EventDelivery, place: Place, count: int, now: int) -> EventDelivery:
     """Returns the delivery behind ``count`` more events that the target acknowledged, still
     held."""
     return _with_change(
@@ -94,7 +94,7 @@ def moved(delivery: EventDelivery, place: Place, count: int, now: int) -> EventD
     )  # fmt: skip
 
 
-def failed(delivery: EventDelivery, error: str, now: int) -> EventDelivery:
+def after_failure(delivery: EventDelivery, error: str, now: int) -> EventDelivery:
     """Returns the delivery after an attempt that failed with ``error``."""
     failures = delivery.failures + 1
     return _with_change(
@@ -103,7 +103,7 @@ def failed(delivery: EventDelivery, error: str, now: int) -> EventDelivery:
     )  # fmt: skip
 
 
-def released(delivery: EventDelivery, now: int) -> EventDelivery:
+def without_holder(delivery: EventDelivery, now: int) -> EventDelivery:
     """Returns the delivery without a holder."""
     return _with_change(delivery, now, held_until_ms=0)
 

@@ -84,7 +84,7 @@ class Due(msgspec.Struct, frozen=True):
     last: int
 
 
-def seen(state: FollowUpState, rules: Sequence[FollowUpRule], floor: int) -> FollowUpState:
+def with_rules(state: FollowUpState, rules: Sequence[FollowUpRule], floor: int) -> FollowUpState:
     """The state with all rules in it, and without rules of actions that have none: a new action
     counts from the version that was published last."""
     actions = {rule.action: state.actions.get(rule.action) or ActionState(floor - 1) for rule in rules}
@@ -96,7 +96,7 @@ def due(
 ) -> list[Due]:
     """Returns the due jobs at ``floor``. A job is due if the deployment knows its action, and
     either its rule is met or its action was being requested; an action that has failed a moment ago
-    is left out. ``state`` is as ``seen`` returns it.
+    is left out. ``state`` is as ``with_rules`` returns it.
     """
     jobs = []
     for rule in rules:
@@ -107,7 +107,7 @@ def due(
     return jobs
 
 
-def begun(state: FollowUpState, jobs: Sequence[Due], now_ms: int) -> FollowUpState:
+def after_begin(state: FollowUpState, jobs: Sequence[Due], now_ms: int) -> FollowUpState:
     """The state while these are asked for."""
     actions = dict(state.actions)
     for job in jobs:
@@ -115,7 +115,7 @@ def begun(state: FollowUpState, jobs: Sequence[Due], now_ms: int) -> FollowUpSta
     return FollowUpState(actions, now_ms + HELD_MS)
 
 
-def ended(state: FollowUpState, jobs: Sequence[Due], failures: Mapping[str, str], now_ms: int) -> FollowUpState:
+def after_end(state: FollowUpState, jobs: Sequence[Due], failures: Mapping[str, str], now_ms: int) -> FollowUpState:
     """The state after these were asked for; ``failures`` says why, by action."""
     actions = dict(state.actions)
     for job in jobs:

@@ -81,7 +81,7 @@ class Sight(msgspec.Struct, frozen=True):
     quiet_ms: int = 0
     seen_alive: bool = False
 
-    def suspected(self, member: MemberRow) -> bool:
+    def is_suspected(self, member: MemberRow) -> bool:
         """Whether others should do the member's work: it was never seen alive, or has missed some
         heartbeats."""
         return not self.seen_alive or self.quiet_ms >= SUSPECTED_BEATS * member.beat_ms

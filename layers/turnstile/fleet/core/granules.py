@@ -157,7 +157,7 @@ class Granules:
             if owner and owner not in self._moves:
                 self.doubt(owner)
 
-    def changed(self, me: MemberRow) -> None:
+    def record_transaction(self, me: MemberRow) -> None:
         """Records a transaction of this member. ``me`` is its row after the transaction, whose
         granules were ``put`` already."""
         self._changes = me.changes

@@ -71,7 +71,7 @@ class IcebergFileScanner(Scanner):
         if kept is None:
             return
         scan = _CatalogScan(self._context, kept, now, Fence(self._world, kept))
-        for entity, owner in scan.managed(ICEBERG_KINDS):
+        for entity, owner in scan.managed_entities(ICEBERG_KINDS):
             yield from scan.at(entity, owner)
 
 

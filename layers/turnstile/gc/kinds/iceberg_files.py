@@ -59,7 +59,7 @@ class IcebergDataScanner(Scanner):
         if kept is None:
             return
         scan = _CatalogScan(self._context, kept, now, Fence(self._world, kept))
-        for table, owner in scan.managed((ICEBERG_TABLE,)):
+        for table, owner in scan.managed_entities((ICEBERG_TABLE,)):
             assert isinstance(table, IcebergTable), "a table, by its kind"
             if self._context.time_is_up():
                 return

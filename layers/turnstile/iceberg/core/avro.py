@@ -88,7 +88,7 @@ def blocks(raw: bytes) -> tuple[Any, list[Block]]:
         members = _header(source)
         sync = source.take(16)
         bytes_left = MAX_CONTENT
-        while not source.done:
+        while not source.is_at_end:
             count = source.long()
             content = _unpack(source.take(source.long()), members.get("avro.codec", b"null"), bytes_left)
             bytes_left -= len(content)
@@ -103,7 +103,7 @@ def decode(block: Block, schema: Any) -> list[Record]:
     with _raise_unreadable():
         source = _Source(block.content, MAX_VALUES)
         records = [_value(source, schema) for _ in range(block.count)]
-        if not source.done:
+        if not source.is_at_end:
             raise Unreadable("a block does not end where it says")
         return records
 
@@ -154,7 +154,7 @@ def _blocks(
     sync = source.take(16)
     bytes_left = most_bytes
     values_left = most_values
-    while not source.done:
+    while not source.is_at_end:
         count = source.long()
         content = _unpack(source.take(source.long()), codec, min(bytes_left, MAX_CONTENT))
         bytes_left -= len(content)
@@ -163,7 +163,7 @@ def _blocks(
             raise Unreadable("a block of more records than bytes")
         yield (decode(block, schema) for _ in range(count))
         values_left = None if values_left is None else block.values_left
-        if not block.done or source.take(16) != sync:
+        if not block.is_at_end or source.take(16) != sync:
             raise Unreadable("a block does not end where it says")
 
 
@@ -202,7 +202,7 @@ class _Source:
         self.values_left = values_left
 
     @property
-    def done(self) -> bool:
+    def is_at_end(self) -> bool:
         return self._at == len(self._raw)
 
     @property

@@ -78,7 +78,7 @@ class ContentFile(msgspec.Struct, frozen=True):
         return str(self.record.get(manifests.FILE_FORMAT)).lower() == "puffin"
 
     @property
-    def referenced(self) -> str | None:
+    def referenced_data_file(self) -> str | None:
         """The only data file that position deletes are about, if that is known."""
         named = self.record.get(manifests.REFERENCED_FILE)
         if named is not None:
@@ -149,7 +149,7 @@ class DeleteFiles:
             return
         if file.content != manifests.POSITION_DELETES:
             raise plan_refusal(f"{file.path[:200]!r} is among the delete files, and is none")
-        path = file.referenced
+        path = file.referenced_data_file
         if file.is_vector:
             if path is None or path in self._vectors:
                 raise plan_refusal(f"the deletion vector {file.path[:200]!r} is of no file, or of one that has another")

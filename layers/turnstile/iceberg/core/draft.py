@@ -114,7 +114,7 @@ class Draft:
             next_row_id=base.next_row_id,
         )
 
-    def done(self, previous_file: str = "", *, readable: bool = True) -> TableMetadata:
+    def finish(self, previous_file: str = "", *, readable: bool = True) -> TableMetadata:
         """Returns the finished metadata, with ``previous_file`` (of ``base``) in its log; ``base``
         itself when nothing was changed. Raises InvalidRequest if a part is missing, or, with
         ``readable``, not every reader can read it.

@@ -128,7 +128,7 @@ class _Reader:
         if not isinstance(term, str):
             raise _refusal(f"the term {str(term)[:80]} names no column", "name a column")
         try:
-            return self._columns.named(term, case_sensitive=self._case_sensitive)
+            return self._columns.find_column(term, case_sensitive=self._case_sensitive)
         except InvalidRequest:
             return None
 

@@ -101,7 +101,7 @@ class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
     def snapshot(self, id: int | None) -> Snapshot | None:
         return next((snapshot for snapshot in self.snapshots if snapshot.snapshot_id == id), None)
 
-    def referenced(self) -> TableMetadata:
+    def without_unreferenced_snapshots(self) -> TableMetadata:
         """The same without snapshots that no branch or tag names, which clients load later."""
         named = {ref.snapshot_id for ref in self.refs.values()}
         kept = tuple(snapshot for snapshot in self.snapshots if snapshot.snapshot_id in named)

@@ -41,7 +41,7 @@ def apply_updates(
     draft = Draft.of(base, now_ms)
     for update in updates:
         _apply(update, draft)
-    return draft.done(previous_file, readable=readable)
+    return draft.finish(previous_file, readable=readable)
 
 
 def table_from_updates(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str) -> TableMetadata:
@@ -51,7 +51,7 @@ def table_from_updates(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str)
     draft = Draft(now_ms, uuid=uuid, format_version=versions[0] if versions else DEFAULT_FORMAT)
     for update in updates:
         _apply(update, draft)
-    return draft.done()
+    return draft.finish()
 
 
 def _apply(update: u.TableUpdate, draft: Draft) -> None:  # noqa: C901 - one case for each kind

@@ -40,17 +40,17 @@ class FileColumns(TableColumns):
         self.schema = columns.schema
         self.generated = columns.generated
 
-    def named(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
-        return self._columns.named(name, case_sensitive=case_sensitive)
+    def find_column(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
+        return self._columns.find_column(name, case_sensitive=case_sensitive)
 
     def physical(self, name: str) -> list[Column]:
         return self._columns.physical(name)
 
-    def written(self, names: Sequence[tuple[str, bool]]) -> TypedColumn:
+    def find_written_column(self, names: Sequence[tuple[str, bool]]) -> TypedColumn:
         (name, quoted), *rest = names
         kind = FILE_FIELDS.get(name.lower())
         if kind is None or quoted or rest:
-            return self._columns.written(names)
+            return self._columns.find_written_column(names)
         column = (_FILE, name.lower())
         return TypedColumn(column, Field(column, kind, kind_of(kind), widened=False))
 
@@ -62,6 +62,6 @@ class AnyColumns(TableColumns):
     def __init__(self) -> None:
         """No schema: nothing is judged by it."""
 
-    def named(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
+    def find_column(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
         column = (name,) if isinstance(name, str) else tuple(name)
         return TypedColumn(column, Field(column, "string", None, widened=False))

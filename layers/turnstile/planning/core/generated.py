@@ -89,8 +89,8 @@ def _parse_generated(name: str, expression: str, columns: TableColumns) -> _Gene
         if match is None:
             continue
         with suppress(InvalidRequest):
-            partition = columns.named([name])
-            source = columns.named(match["column"])
+            partition = columns.find_column([name])
+            source = columns.find_column(match["column"])
             unit = (match.groupdict().get("unit") or "").lower()
             if partition.field is None or source.field is None:
                 return None

@@ -100,7 +100,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 class ScanPlanner(Protocol):
     """Answers which files a scan needs (``turnstile.planning.planner.Planner``)."""
 
-    def appended(
+    def plan_appends(
         self,
         table: TableHead,
         after: int,

@@ -96,7 +96,7 @@ class TypedColumn(msgspec.Struct, frozen=True):
         ``MAX_VALUES``."""
         given = list(values)
         if len(given) > MAX_VALUES:
-            raise _refusal(f"{self.shown} IN (...) has {len(given)} values", f"list at most {MAX_VALUES}")
+            raise _refusal(f"{self.display_name} IN (...) has {len(given)} values", f"list at most {MAX_VALUES}")
         literals = [None if value is None else self._literal(value) for value in given]
         if any(literal is None and value is not None for literal, value in zip(literals, given, strict=True)):
             return UNKNOWN
@@ -110,7 +110,7 @@ class TypedColumn(msgspec.Struct, frozen=True):
         """Returns ``column LIKE 'prefix%'``, with no wildcard in the prefix. Raises InvalidRequest
         for a column of another type."""
         if self.field is None or not _is_text(self.field.type):
-            raise _refusal(f"{self.shown} is no text, so it is not LIKE one", "compare it with =, <, > or IN")
+            raise _refusal(f"{self.display_name} is no text, so it is not LIKE one", "compare it with =, <, > or IN")
         return StartsWith(self.name, prefix)
 
     def like(self, pattern: str) -> Predicate:
@@ -124,7 +124,7 @@ class TypedColumn(msgspec.Struct, frozen=True):
         return prefix if set(rest) == {"%"} else And((prefix, UNKNOWN))
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The name as text; for facts of a file (``core.files``) without the part that is no
         name."""
         return ".".join(self.name).lstrip("\0.")
@@ -132,7 +132,9 @@ class TypedColumn(msgspec.Struct, frozen=True):
     def _literal(self, value: Plain) -> Value | None:
         """The value in the column's type; None for one of which the type has no equal."""
         if self.field is None:
-            raise _refusal(f"{self.shown} has a type whose values are not compared", "compare its fields, or IS NULL")
+            raise _refusal(
+                f"{self.display_name} has a type whose values are not compared", "compare its fields, or IS NULL"
+            )
         if self.field.kind is None:  # binary, CHAR, collations: nothing is known of their order
             return None
         try:
@@ -140,7 +142,7 @@ class TypedColumn(msgspec.Struct, frozen=True):
         except (ValueError, InvalidOperation, OverflowError, TypeError):
             shown = repr(value)[:80]
             raise _refusal(
-                f"{shown} is no {self.field.type}, as {self.shown} is", "compare it with a value of its type"
+                f"{shown} is no {self.field.type}, as {self.display_name} is", "compare it with a value of its type"
             ) from None
 
 
@@ -163,7 +165,7 @@ class TableColumns:
         for name in names:
             self._folded.setdefault(tuple(part.lower() for part in name), []).append(name)
 
-    def named(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
+    def find_column(self, name: str | Sequence[str], *, case_sensitive: bool = False) -> TypedColumn:
         """Returns a column by its name, or a field of a struct by the names from the outside in; a
         text may be either (``a.b``). Raises InvalidRequest for none."""
         paths = [(name,), tuple(name.split("."))] if isinstance(name, str) else [tuple(name)]
@@ -175,15 +177,15 @@ class TableColumns:
         shown = name if isinstance(name, str) else ".".join(name)
         raise _refusal(f"the table has no column {shown[:200]!r}", "name a column of the table's schema")
 
-    def written(self, names: Sequence[tuple[str, bool]]) -> TypedColumn:
+    def find_written_column(self, names: Sequence[tuple[str, bool]]) -> TypedColumn:
         """Returns the column of a predicate's text: names from the outside in, each with whether it
-        is in quotes. Raises as ``named``."""
-        return self.named([name for name, _ in names])
+        is in quotes. Raises as ``find_column``."""
+        return self.find_column([name for name, _ in names])
 
     def physical(self, name: str) -> list[Column]:
         """Returns the stored names of a column; of a struct the columns of its fields. Raises as
-        ``named``."""
-        column = self.named(name).name
+        ``find_column``."""
+        column = self.find_column(name).name
         return [field.physical for at, field in self.schema.fields.items() if at[: len(column)] == column]
 
 

@@ -213,7 +213,7 @@ class _Reader:
         tree = _bare(tree)
         if not isinstance(tree, exp.Column | exp.Dot):
             raise _refusal(f"{_sql_text(tree)} is no column", "compare a column with a literal: id < 5")
-        return self._columns.written([(part.name, bool(part.args.get("quoted"))) for part in tree.parts])
+        return self._columns.find_written_column([(part.name, bool(part.args.get("quoted"))) for part in tree.parts])
 
     def _literal(self, tree: exp.Expression) -> Plain:
         tree = _bare(tree)

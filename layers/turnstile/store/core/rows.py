@@ -73,7 +73,7 @@ class Space:
         """A catalog's HEAD."""
         return f"{self.realm}/catalog/{name.lower()}"
 
-    def gone(self, name: str) -> str:
+    def dropped_catalog(self, name: str) -> str:
         """A dropped catalog whose objs are still there."""
         return f"{self.realm}/gone/{name.lower()}"
 
