@@ -134,7 +134,8 @@ class SparkCatalog(ViewsOfLake):
                 return self.inner.loadTable(identifier, self._pinned_version(state, *how))
             if scope := self._scope():
                 loaded = self._inner_of_scopes().loadTable(identifier, *_moment(how))
-                cut_log.prepare(self.jvm, loaded, scope, scope.tables()[state.table_id])
+                scoped = scope.tables()[state.table_id]
+                cut_log.prepare(self.jvm, loaded, scope, scoped, self.lake.shared_snapshots)
                 return loaded
             if moment := _moment(how):
                 return self.inner.loadTable(identifier, *moment)

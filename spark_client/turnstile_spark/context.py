@@ -23,6 +23,7 @@ from turnstile_spark.names import location_key
 from turnstile_spark.planned_reads import PlannedReads
 from turnstile_spark.refusals import TABLE_ID
 from turnstile_spark.transactions.scope import Scope, Scopes, catalog_of
+from turnstile_spark.transactions.shared_snapshots import SharedSnapshots
 from turnstile_spark.views import ViewApi
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
@@ -48,6 +49,7 @@ class LakeContext:
         self.checksums = checksums.Checksums(jvm, spark._jsparkSession, self.files)
         checksums.silence(jvm)
         self.delta_logs = DeltaLogs()
+        self.shared_snapshots = SharedSnapshots(jvm)
         self.planned_reads = PlannedReads(jvm)
         self.freshness = Freshness(jvm, spark._jsparkSession.sparkContext(), self.id_of)
         self.scopes = Scopes(name, spark._jsparkSession.sparkContext())
@@ -61,6 +63,7 @@ class LakeContext:
         self.checksums.close()
         self.files.close()
         self.planned_reads.close()
+        self.shared_snapshots.close()
         self.api.http.close()
 
     def check_open(self) -> None:

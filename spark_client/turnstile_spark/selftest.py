@@ -12,6 +12,7 @@ from typing import Any
 from turnstile_spark.catalog import IS_UNITY, V1
 from turnstile_spark.checksums import WRITER
 from turnstile_spark.errors import turnstile_error
+from turnstile_spark.java_classes import COMPILER, java_class
 from turnstile_spark.jvm import Jvm
 
 _DELTA = "org.apache.spark.sql.delta."
@@ -113,6 +114,14 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
             and _method(jvm, _DELTA + "DeltaLog", "getSnapshotAt", 4)
         ),
     ),
+    "Snapshot": (
+        "scopes that share the state of a version",
+        lambda jvm, spark: (
+            _method(jvm, _DELTA + "Snapshot", "uncache", 0)
+            and _method(jvm, _DELTA + "Snapshot", "checksumOpt", 0)
+            and bool(java_class(jvm, "SharedSnapshot"))
+        ),
+    ),
     "DeltaHistoryManager": (
         "the versions of tables at a time",
         lambda jvm, spark: (
@@ -158,7 +167,7 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
     "OptimizeTableCommand": (
         "OPTIMIZE, VACUUM and REORG of a lake's tables (the planner's strategies, and Janino for one of them)",
         lambda jvm, spark: (
-            bool(jvm.class_for_name("org.codehaus.janino.SimpleCompiler"))
+            bool(jvm.class_for_name(COMPILER))
             and _method(jvm, _DELTA + "commands.OptimizeTableCommand", "zOrderBy", 0)
             and _method(jvm, _DELTA + "commands.OptimizeTableCommand", "userPartitionPredicates", 0)
             and _method(jvm, _DELTA + "commands.DeltaReorgTableCommand", "predicates", 0)

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from turnstile_http.http import now_ms
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, throw
-from turnstile_spark.transactions.scope import Scope, ScopedTable
+from turnstile_spark.transactions.scope import OPTION, Scope, ScopedTable
+from turnstile_spark.transactions.shared_snapshots import SharedSnapshots
 
 _DELTA = "org.apache.spark.sql.delta."
 #: Files of a log whose names begin with a version: commits, compacted commits, checkpoints,
@@ -27,10 +28,10 @@ def is_after(name: str, base: int) -> bool:
     return match is not None and int(match.group(2) or match.group(1)) > base
 
 
-def prepare(jvm: Jvm, table: JavaObject, scope: Scope, scoped: ScopedTable) -> None:
+def prepare(jvm: Jvm, table: JavaObject, scope: Scope, scoped: ScopedTable, shared: SharedSnapshots) -> None:
     """Makes the log of ``table``, Delta's ``DeltaTableV2``, which was just loaded in ``scope``,
-    show the scope's state: the version in the cut, and the held commits. Raises Delta's errors when
-    it cannot read it.
+    show the scope's state: the version in the cut, and the held commits. Takes the version in the
+    cut from ``shared`` if other scopes read it. Raises Delta's errors when it cannot read it.
     """
     delta_log = table.deltaLog()
     base = scoped.base
@@ -44,10 +45,24 @@ def prepare(jvm: Jvm, table: JavaObject, scope: Scope, scoped: ScopedTable) -> N
                 none = jvm.module("scala.None")
                 at_cut = delta_log.getSnapshotAt(base, none, table.catalogTable(), False)
                 snapshot = delta_log.installSnapshot(at_cut, now_ms())
+            if scoped.first is None and snapshot.version() == base:
+                snapshot = _share(delta_log, snapshot, scope, scoped, shared)
         if snapshot.version() == scoped.latest:  # nobody else changes it: there is nothing to list
             delta_log.installSnapshot(snapshot, now_ms())
     finally:
         lock.unlock()
+
+
+def _share(
+    delta_log: JavaObject, snapshot: JavaObject, scope: Scope, scoped: ScopedTable, shared: SharedSnapshots
+) -> JavaObject:
+    """Puts the shared snapshot of the version in the cut into a new log of a scope, if there is
+    one; returns the log's snapshot."""
+    found = shared.of(scoped.state.table_id, snapshot, scope.options[OPTION])
+    if found is None:
+        return snapshot
+    scoped.origin = found.origin
+    return delta_log.installSnapshot(found.snapshot, now_ms())
 
 
 def number_of(delta_log: JavaObject, application: str) -> int:

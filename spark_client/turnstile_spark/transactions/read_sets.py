@@ -26,10 +26,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
+from turnstile_spark.java_classes import java_class
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.transactions.judging import Read
 from turnstile_spark.transactions.plan_reads import NotUnderstood, PlanReads, of_execution
-from turnstile_spark.transactions.read_listener import listener_class
 
 log = logging.getLogger("turnstile_spark")
 _QUEUE: Final = "turnstile"
@@ -60,7 +60,7 @@ class Collector:
 
     def open(self) -> Self:
         """Begins to collect, on the calling thread."""
-        kind = listener_class(self._jvm)
+        kind = java_class(self._jvm, "ReadListener")
         arguments = self._jvm.array("java.lang.Object", [self._tag])
         types = self._jvm.array("java.lang.Class", [self._jvm.class_for_name("java.lang.String")])
         self._listener = kind.getDeclaredConstructor(types).newInstance(arguments)

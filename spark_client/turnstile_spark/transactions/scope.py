@@ -81,7 +81,8 @@ class Held:
 class ScopedTable:
     """A table in a scope. ``base``: its version in the cut; ``state``: the table as it was loaded;
     ``held``: commits ``base`` + 1 and up; ``first``: version 0, if the transaction creates the
-    table. Its ``base`` is 0.
+    table. Its ``base`` is 0; ``origin``: the option of the scope that made the snapshot which its
+    log has of ``base``, if scopes share that.
     """
 
     state: TableState
@@ -91,6 +92,7 @@ class ScopedTable:
     files: Write | None = None  # how the last commit's file was written
     delta_log: JavaObject | None = None  # Delta's, of the present epoch
     first: Write | None = None
+    origin: str | None = None
 
     @property
     def latest(self) -> int:
@@ -279,6 +281,13 @@ class Scope:
             table.held.append(held)
             table.files = file
             return True
+
+    def is_own(self, table: ScopedTable, option: str) -> bool:
+        """Whether a commit to ``table`` which arrives with this option is of the scope's present
+        log: a log before a rollback to a savepoint had another."""
+        with self._lock:
+            is_first = not table.held and option == table.origin
+            return is_first or option == self.options[OPTION]
 
     def took_log(self, table: ScopedTable, delta_log: JavaObject) -> None:
         """Remembers a table's ``DeltaLog``, which is to be dropped with the scope."""

@@ -108,8 +108,8 @@ class ScopeCoordinator(Proxy):
             text = f"[TURNSTILE_REFUSED] '{scoped.state.name}' takes no further statement in this transaction: {e}"
             raise self._throw.commit_failed(False, False, text) from None
         held = Held.of(version, content)
-        if str(conf.get(OPTION)) != scope.options[OPTION]:
-            raise self._throw.commit_failed(False, False, str(over()))  # of a log before a rollback to a savepoint
+        if not scope.is_own(scoped, str(conf.get(OPTION))):
+            raise self._throw.commit_failed(False, False, str(over()))
         file = Write(log_store, conf, f"{log_path}/{STAGED}/{held.commit.name}", content)
         # Only what is proposed as it is, as a file, must survive a loss of power.
         lake.files.write(file, durable=len(content) > lake.inline_limit)

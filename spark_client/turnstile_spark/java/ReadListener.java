@@ -1,23 +1,4 @@
-"""The listener in the JVM that stores Spark's executions for one collector
-(:mod:`turnstile_spark.transactions.read_sets`).
-
-py4j can implement Spark's listener interface in Python, but would be called for every event of
-every task. So the listener is Java, compiled by Janino, which Spark brings for its own code
-generation. The class also has static helpers that inspect a whole plan in one round trip. Janino
-knows no generics and no lambdas.
-"""
-
-from __future__ import annotations
-
-import threading
-from typing import Final
-
-from turnstile_spark.errors import turnstile_error
-from turnstile_spark.jvm import JavaObject, Jvm
-
-_CLASS: Final = "turnstile.ReadListener"
-_SOURCE: Final = """
-package turnstile;
+package turnstile.spark;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -295,25 +276,3 @@ public class ReadListener extends SparkListener {
     while (i.hasNext()) physical(i.next(), scans);
   }
 }
-"""
-
-_lock = threading.Lock()
-_classes: dict[int, JavaObject] = {}  # by the JVM's port
-
-
-def listener_class(jvm: Jvm) -> JavaObject:
-    """The listener's ``java.lang.Class``, compiled once per JVM."""
-    port = int(jvm.gateway.gateway_parameters.port)
-    with _lock:
-        if port not in _classes:
-            try:
-                compiler = jvm.new("org.codehaus.janino.SimpleCompiler")
-                compiler.setParentClassLoader(
-                    jvm.class_for_name("org.apache.spark.scheduler.SparkListener").getClassLoader()
-                )
-                compiler.cook(_SOURCE)
-                _classes[port] = compiler.getClassLoader().loadClass(_CLASS)
-            except Exception as e:
-                text = "the listener of reads cannot be compiled: this package is built for Spark 4.2 and Delta 4.4.0"
-                raise turnstile_error("TURNSTILE_SELF_TEST", f"{text} ({str(e)[:300]})") from e
-        return _classes[port]
