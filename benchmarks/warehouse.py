@@ -40,8 +40,8 @@ from turnstile_predicates.file_stats import TableSchema
 from turnstile_predicates.predicates import And, Comparison, Or, Predicate, Value
 from turnstile_predicates.sql import sql_of
 from turnstile_server import Server
-from turnstile_spark.transactions.judging import Read, Winner, assess
-from turnstile_spark.transactions.rebasing import TableHead, rebase
+from turnstile_spark.transactions.conflicts.conflict_check import Read, Winner, assess
+from turnstile_spark.transactions.conflicts.rebase import TableHead, rebase
 
 KINDS = {"fact insert": 144, "dimension insert": 12, "fact delete": 12, "optimize": 1}
 JUDGED = ("table", "file", "precise", "tickets", "server")

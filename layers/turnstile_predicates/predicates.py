@@ -2,7 +2,7 @@
 Pure.
 
 A predicate is a small tree made from Spark's expressions
-(:mod:`turnstile_spark.transactions.plan_reads`); an expression without a counterpart here is
+(:mod:`turnstile_spark.transactions.reads.plan_reads`); an expression without a counterpart here is
 :data:`UNKNOWN`. Evaluated on a row it is true, false or null, as in SQL. Evaluated on
 :class:`Range` objects, one for each column, it is the set of the outcomes that some row within the
 ranges may have: never too small, possibly too large.

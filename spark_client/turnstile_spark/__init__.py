@@ -17,11 +17,10 @@ from typing import Any
 from turnstile_http.api import Api
 from turnstile_http.errors import ApiError
 from turnstile_http.http import REACH_S, Http
-from turnstile_spark.errors import TurnstileError, as_turnstile_error
+from turnstile_spark.errors import TransactionConflict, TransactionOutcomeUnknown, TurnstileError, as_turnstile_error
 from turnstile_spark.lake import Lake, Table
 from turnstile_spark.session import session
-from turnstile_spark.transactions.groups import TransactionConflict, TransactionOutcomeUnknown
-from turnstile_spark.transactions.scope import is_catalog_of_scopes
+from turnstile_spark.transactions.scopes.scope import is_catalog_of_scopes
 
 __all__ = [
     "INLINE_LIMIT",

@@ -23,9 +23,9 @@ from turnstile_spark.delta_table import scala_seq
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, string_dict
 from turnstile_spark.names import is_path
-from turnstile_spark.transactions import cut_log
-from turnstile_spark.transactions.catalog_changes import Name
-from turnstile_spark.transactions.scope import OPTION, Scope
+from turnstile_spark.transactions.scopes import cut_log
+from turnstile_spark.transactions.scopes.catalog_changes import Name
+from turnstile_spark.transactions.scopes.scope import OPTION, Scope
 from turnstile_spark.view_catalog import ViewsOfLake
 
 _ABSTRACT = "org.apache.spark.sql.delta.catalog.AbstractDeltaCatalog"
@@ -86,7 +86,7 @@ class SparkCatalog(ViewsOfLake):
         self._capabilities = self.inner.capabilities()
 
     def _inner_of_scopes(self) -> JavaObject:
-        """Delta's catalog for the tables in scopes (:mod:`turnstile_spark.transactions.scope`)."""
+        """Delta's catalog for the tables in scopes (:mod:`turnstile_spark.transactions.scopes.scope`)."""
         if self._of_scopes is None:
             delegate = ScopeDelegate(self.lake, self.session)
             self._of_scopes = _delta_catalog(self.jvm, self.session, delegate.name(), delegate)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from turnstile_spark.java_classes import java_class
 from turnstile_spark.jvm import JavaObject, Jvm, items
-from turnstile_spark.transactions.scope import catalog_of
+from turnstile_spark.transactions.scopes.scope import catalog_of
 
 _CLASS: Final = "LakeStrategy"
 

@@ -22,8 +22,8 @@ from turnstile_spark.log_files import LogFiles
 from turnstile_spark.names import location_key
 from turnstile_spark.planned_reads import PlannedReads
 from turnstile_spark.refusals import TABLE_ID
-from turnstile_spark.transactions.scope import Scope, Scopes, catalog_of
-from turnstile_spark.transactions.shared_snapshots import SharedSnapshots
+from turnstile_spark.transactions.scopes.scope import Scope, Scopes, catalog_of
+from turnstile_spark.transactions.scopes.shared_snapshots import SharedSnapshots
 from turnstile_spark.views import ViewApi
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."

@@ -32,7 +32,7 @@ from turnstile_spark.log_files import STAGED, Write
 from turnstile_spark.names import bucket_of
 from turnstile_spark.proposals import await_file
 from turnstile_spark.refusals import TABLE_ID
-from turnstile_spark.transactions.scope import Scope
+from turnstile_spark.transactions.scopes.scope import Scope
 
 log = logging.getLogger("turnstile_spark")
 #: Off by default. Delta reads it when a statement has committed.
@@ -303,7 +303,7 @@ def refuse_mirroring(lake: LakeContext, log_path: str) -> None:
 
 class CoordinatorInScope(Coordinator):
     """For the lake's own tables while the thread is in a scope, whose tables have logs and a
-    coordinator of their own (:mod:`turnstile_spark.transactions.scope_coordinator`): such a
+    coordinator of their own (:mod:`turnstile_spark.transactions.scopes.scope_coordinator`): such a
     DataFrame was made outside, and sees and changes the state outside.
     """
 

@@ -20,8 +20,8 @@ from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Proxy, names_of, string_dict
 from turnstile_spark.log_files import Write
-from turnstile_spark.transactions.catalog_changes import Name, NewNamespace
-from turnstile_spark.transactions.scope import Scope, catalog_of, over
+from turnstile_spark.transactions.scopes.catalog_changes import Name, NewNamespace
+from turnstile_spark.transactions.scopes.scope import Scope, catalog_of, over
 
 #: Keys Spark reserves: the comment has a member of its own; the owner of a new namespace is who
 #: asks for it.

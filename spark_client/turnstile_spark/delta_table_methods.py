@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from turnstile_spark.names import quoted_table
-from turnstile_spark.transactions.scope import lake_of_catalog
+from turnstile_spark.transactions.scopes.scope import lake_of_catalog
 
 _MARK = "turnstile"
 

@@ -10,7 +10,7 @@ stack trace never reaches the user.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -74,6 +74,47 @@ def turnstile_error(condition: str, text: str) -> TurnstileError:
 def as_turnstile_error(e: ApiError) -> TurnstileError:
     """The same for a caller of the Python API."""
     return turnstile_error(e.condition, str(e))
+
+
+class TransactionConflict(TurnstileError):
+    """The transaction lost, and nothing of it was applied. Run it again from the start
+    (``lake.retry`` does).
+
+    ``id``: the transaction's; ``members``: for each conflicting table, the server's answer:
+    ``table_id``, ``type``, ``message``, ``latest``, ``winners`` ...; empty when the server named
+    none. ``reasons``: the changes of the winners that conflict with it, and why.
+    """
+
+    def __init__(self, id: str, refused: ApiError, reasons: Sequence[str] = ()) -> None:
+        self.id = id
+        self.members = list(refused.body.get("members") or [])
+        self.reasons = list(reasons)
+        self._refused = refused
+        messages = [str(m.get("message") or m.get("type")) for m in self.members]
+        why = "; ".join(self.reasons or messages) or str(refused)
+        super().__init__(desc=f"[{CONFLICT}] nothing of transaction {id} was applied: {why}", stackTrace="")
+
+    def with_reasons(self, reasons: Sequence[str]) -> TransactionConflict:
+        """The same, with its reasons."""
+        return TransactionConflict(self.id, self._refused, reasons)
+
+
+class TransactionOutcomeUnknown(TurnstileError):
+    """The deadline passed without a final answer: the transaction was committed as a whole, or not
+    at all.
+
+    ``id``: the transaction's. ``commit()`` of the transaction asks again; running the statements
+    again may write twice.
+    """
+
+    def __init__(self, id: str, seconds: float, last: ApiError) -> None:
+        self.id = id
+        text = (
+            f"[TURNSTILE_OUTCOME_UNKNOWN] the outcome of transaction {id} is unknown: no final answer within {seconds:.0f} s. It was "
+            "committed as a whole or not at all. Do not simply run it again: ask first, with commit() of the same transaction. "
+            f"Last failure: {last}"
+        )
+        super().__init__(desc=text, stackTrace="")
 
 
 class Throw:

@@ -26,11 +26,11 @@ from turnstile_spark.planned_reads import read_planned
 from turnstile_spark.selftest import check
 from turnstile_spark.session_catalogs import SessionCatalogs
 from turnstile_spark.table_builder import TableBuilder
-from turnstile_spark.transactions import scope_coordinator
+from turnstile_spark.transactions.conflicts.conflict_check import Isolation
 from turnstile_spark.transactions.journal import AnnouncedTransaction
-from turnstile_spark.transactions.judging import Isolation
-from turnstile_spark.transactions.replays import REPLAYS
+from turnstile_spark.transactions.recovery.replay import REPLAYS
 from turnstile_spark.transactions.retries import ATTEMPTS, Runner
+from turnstile_spark.transactions.scopes import scope_coordinator
 from turnstile_spark.transactions.slack import Slack
 from turnstile_spark.transactions.snapshot import Snapshot
 from turnstile_spark.transactions.transaction import Transaction

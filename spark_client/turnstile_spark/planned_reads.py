@@ -31,7 +31,7 @@ from turnstile_predicates.predicates import Predicate
 from turnstile_predicates.sql import sql_of
 from turnstile_spark.errors import turnstile_error
 from turnstile_spark.jvm import JavaObject, Jvm, items
-from turnstile_spark.transactions.catalyst_predicates import predicate_of
+from turnstile_spark.transactions.reads.catalyst_predicates import predicate_of
 
 if TYPE_CHECKING:
     from turnstile_spark.context import LakeContext

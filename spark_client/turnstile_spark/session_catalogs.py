@@ -24,7 +24,7 @@ from turnstile_spark.command_planning import CommandPlanning
 from turnstile_spark.context import LakeContext
 from turnstile_spark.jvm import JavaObject, Proxy
 from turnstile_spark.lake_commands import LakeCommands
-from turnstile_spark.transactions.scope import STREAM, catalog_of
+from turnstile_spark.transactions.scopes.scope import STREAM, catalog_of
 
 log = logging.getLogger("turnstile_spark")
 _CONF = "spark.sql.catalog."

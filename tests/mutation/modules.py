@@ -409,7 +409,7 @@ MODULES: Final = {
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
     "turnstile.delta.verify": Mutated(("unit/repair/test_verify.py",), writes=False, decides=True, guards=True),
     "turnstile.delta.ratify": Mutated(
-        ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replays.py"),
+        ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replay.py"),
         writes=False,
         guards=True,
     ),
@@ -497,8 +497,8 @@ MODULES: Final = {
         decides=True,
     ),
     "turnstile.iceberg.locations": Mutated(("functional/iceberg/test_*.py",)),
-    "turnstile_spark.transactions.replaying": Mutated(
-        ("unit/spark_client/test_replaying.py",), writes=False, decides=True
+    "turnstile_spark.transactions.recovery.replay_choice": Mutated(
+        ("unit/spark_client/test_replay_choice.py",), writes=False, decides=True
     ),
     "turnstile.transfer.imports": Mutated(
         ("unit/catalog/test_*.py", "functional/transfer/test_import*.py", "functional/transfer/test_http.py")

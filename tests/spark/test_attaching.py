@@ -15,8 +15,8 @@ from turnstile_spark.coordinator import Coordinator, CoordinatorBuilder
 from turnstile_spark.delegate import Delegate
 from turnstile_spark.lake_commands import LakeCommands
 from turnstile_spark.session_catalogs import _Listener
-from turnstile_spark.transactions.cut_log import CutLogStore
-from turnstile_spark.transactions.scope_coordinator import ScopeCoordinator, ScopeCoordinatorBuilder
+from turnstile_spark.transactions.scopes.cut_log import CutLogStore
+from turnstile_spark.transactions.scopes.scope_coordinator import ScopeCoordinator, ScopeCoordinatorBuilder
 
 PROXIES = [
     Coordinator,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from turnstile_predicates.file_stats import TableSchema
-from turnstile_spark.transactions.judging import Read, Winner, assess
-from turnstile_spark.transactions.read_sets import Collector
+from turnstile_spark.transactions.conflicts.conflict_check import Read, Winner, assess
+from turnstile_spark.transactions.reads.read_sets import Collector
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("planned_in_stages")]
 

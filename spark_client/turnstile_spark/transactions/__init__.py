@@ -1,4 +1,6 @@
-"""Transactions over several tables: the tables and held commits of a thread (``scope``), their
-folding into one group (``folding``, ``groups``), and the recovery of a group that lost
-(``read_sets``, ``judging``, ``rebasing``, ``reconciling``, ``retries``).
+"""Transactions over several tables.
+
+``scopes``: the tables and the held commits of a thread; ``reads``: what its statements read;
+``conflicts``: the checks, and the folding of its commits into one group, which ``parts``,
+``requests`` and ``groups`` propose; ``recovery``: of a group that lost.
 """

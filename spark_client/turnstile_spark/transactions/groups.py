@@ -8,61 +8,19 @@ So after an attempt whose answer was lost, the same request is sent again until 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from turnstile_http.api import Api, Commit
 from turnstile_http.errors import ApiError
 from turnstile_http.proposals import outcome_of
-from turnstile_spark.errors import CONFLICT, TurnstileError
+from turnstile_spark.errors import TransactionConflict, TransactionOutcomeUnknown
 
 #: Refusals of a group that another attempt, from a new cut, may not meet. Only the first has
 #: members.
 CONFLICTS = frozenset(
     ("TransactionConflict", "CommitVersionConflict", "ReloadRequired", "StaleMetadata", "ConcurrentChange")
 )
-
-
-class TransactionConflict(TurnstileError):
-    """The transaction lost, and nothing of it was applied. Run it again from the start
-    (``lake.retry`` does).
-
-    ``id``: the transaction's; ``members``: for each conflicting table, the server's answer:
-    ``table_id``, ``type``, ``message``, ``latest``, ``winners`` ...; empty when the server named
-    none. ``reasons``: the changes of the winners that conflict with it, and why.
-    """
-
-    def __init__(self, id: str, refused: ApiError, reasons: Sequence[str] = ()) -> None:
-        self.id = id
-        self.members = list(refused.body.get("members") or [])
-        self.reasons = list(reasons)
-        self._refused = refused
-        messages = [str(m.get("message") or m.get("type")) for m in self.members]
-        why = "; ".join(self.reasons or messages) or str(refused)
-        super().__init__(desc=f"[{CONFLICT}] nothing of transaction {id} was applied: {why}", stackTrace="")
-
-    def with_reasons(self, reasons: Sequence[str]) -> TransactionConflict:
-        """The same, with its reasons."""
-        return TransactionConflict(self.id, self._refused, reasons)
-
-
-class TransactionOutcomeUnknown(TurnstileError):
-    """The deadline passed without a final answer: the transaction was committed as a whole, or not
-    at all.
-
-    ``id``: the transaction's. ``commit()`` of the transaction asks again; running the statements
-    again may write twice.
-    """
-
-    def __init__(self, id: str, seconds: float, last: ApiError) -> None:
-        self.id = id
-        text = (
-            f"[TURNSTILE_OUTCOME_UNKNOWN] the outcome of transaction {id} is unknown: no final answer within {seconds:.0f} s. It was "
-            "committed as a whole or not at all. Do not simply run it again: ask first, with commit() of the same transaction. "
-            f"Last failure: {last}"
-        )
-        super().__init__(desc=text, stackTrace="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 from turnstile_http.api import Api
 from turnstile_http.errors import ApiError
-from turnstile_spark.errors import TurnstileError, as_turnstile_error
-from turnstile_spark.transactions.groups import CONFLICTS, Group, TransactionConflict, TransactionOutcomeUnknown
+from turnstile_spark.errors import TransactionConflict, TransactionOutcomeUnknown, TurnstileError, as_turnstile_error
+from turnstile_spark.transactions.groups import CONFLICTS, Group
 
 
 class Announcer:

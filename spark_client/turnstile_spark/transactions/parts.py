@@ -1,9 +1,9 @@
 """The commits of a transaction, one for each table that it writes, as they are proposed: their
 content, and their files.
 
-A table's held commits are folded (:mod:`turnstile_spark.transactions.folding`) into one commit.
+A table's held commits are folded (:mod:`turnstile_spark.transactions.conflicts.fold`) into one commit.
 After a conflict some commits move to later versions
-(:mod:`turnstile_spark.transactions.reconciling`), and the members that all of them share follow.
+(:mod:`turnstile_spark.transactions.recovery.reconcile`), and the members that all of them share follow.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 from turnstile_http.http import now_ms
 from turnstile_spark.checksums import Checksums
 from turnstile_spark.log_files import LogFiles, Write
-from turnstile_spark.transactions.folding import commit_info, fold, with_participants, with_timestamp
-from turnstile_spark.transactions.scope import ScopedTable
+from turnstile_spark.transactions.conflicts.fold import commit_info, fold, with_participants, with_timestamp
+from turnstile_spark.transactions.scopes.scope import ScopedTable
 
 
 @dataclass(frozen=True, slots=True)

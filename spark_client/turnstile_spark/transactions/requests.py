@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from turnstile_spark.transactions.catalog_changes import CatalogChanges
-from turnstile_spark.transactions.catalog_reads import CatalogReadLog
 from turnstile_spark.transactions.groups import Group
 from turnstile_spark.transactions.parts import Parts
+from turnstile_spark.transactions.reads.catalog_reads import CatalogReadLog
+from turnstile_spark.transactions.scopes.catalog_changes import CatalogChanges
 
 
 def group_request(

@@ -14,9 +14,9 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import CONFLICT, TurnstileError
-from turnstile_spark.transactions.judging import Isolation
+from turnstile_spark.transactions.conflicts.conflict_check import Isolation
+from turnstile_spark.transactions.recovery.statements import statements_of
 from turnstile_spark.transactions.slack import Slack
-from turnstile_spark.transactions.statements import statements_of
 from turnstile_spark.transactions.transaction import Transaction
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from turnstile_spark.transactions.judging import Isolation
+from turnstile_spark.transactions.conflicts.conflict_check import Isolation
 
 Slack = int | Mapping[str, int]
 """Of all tables, or by name, ``namespace.table``."""

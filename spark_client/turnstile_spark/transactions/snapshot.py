@@ -1,7 +1,7 @@
 """The user's snapshots, ``with lake.snapshot(...) as cut:``, and the common parts of snapshots and
 transactions.
 
-Both are a scope (:mod:`turnstile_spark.transactions.scope`) of the thread that is in the ``with``
+Both are a scope (:mod:`turnstile_spark.transactions.scopes.scope`) of the thread that is in the ``with``
 block.
 """
 
@@ -17,8 +17,8 @@ from turnstile_http.api import TableState
 from turnstile_http.errors import ApiError
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import as_turnstile_error, turnstile_error
-from turnstile_spark.transactions import cut_log
-from turnstile_spark.transactions.scope import Scope
+from turnstile_spark.transactions.scopes import cut_log
+from turnstile_spark.transactions.scopes.scope import Scope
 
 
 class Scoped:

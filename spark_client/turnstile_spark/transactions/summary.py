@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from turnstile_spark.transactions.folding import fold
-from turnstile_spark.transactions.judging import parse
-from turnstile_spark.transactions.scope import ScopedTable
+from turnstile_spark.transactions.conflicts.conflict_check import parse
+from turnstile_spark.transactions.conflicts.fold import fold
+from turnstile_spark.transactions.scopes.scope import ScopedTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The user's transactions: ``with lake.transaction() as txn:``.
 
-A transaction is a scope (:mod:`turnstile_spark.transactions.scope`) whose held commits are folded,
-one commit for each table (:mod:`turnstile_spark.transactions.folding`), and proposed as one group
+A transaction is a scope (:mod:`turnstile_spark.transactions.scopes.scope`) whose held commits are folded,
+one commit for each table (:mod:`turnstile_spark.transactions.conflicts.fold`), and proposed as one group
 (:mod:`turnstile_spark.transactions.groups`).
 """
 
@@ -17,23 +17,29 @@ from typing import Any, Self
 from turnstile_http.api import Commit
 from turnstile_http.errors import ApiError
 from turnstile_spark.context import LakeContext
-from turnstile_spark.errors import TurnstileError, as_turnstile_error, turnstile_error
+from turnstile_spark.errors import (
+    TransactionConflict,
+    TransactionOutcomeUnknown,
+    TurnstileError,
+    as_turnstile_error,
+    turnstile_error,
+)
 from turnstile_spark.proposals import already_written, await_file
-from turnstile_spark.transactions import cut_log
-from turnstile_spark.transactions.catalog_reads import CatalogReadLog
-from turnstile_spark.transactions.groups import Group, TransactionConflict, TransactionOutcomeUnknown, ratify_group
+from turnstile_spark.transactions.conflicts.conflict_check import ISOLATION, Isolation, Read
+from turnstile_spark.transactions.groups import Group, ratify_group
 from turnstile_spark.transactions.journal import Announcer
-from turnstile_spark.transactions.judging import ISOLATION, Isolation, Read
 from turnstile_spark.transactions.parts import Parts
-from turnstile_spark.transactions.read_sets import Collector
-from turnstile_spark.transactions.reconciling import Reconciler
-from turnstile_spark.transactions.replays import REPLAYS, Replayer
+from turnstile_spark.transactions.reads.catalog_reads import CatalogReadLog
+from turnstile_spark.transactions.reads.read_sets import Collector
+from turnstile_spark.transactions.recovery.reconcile import Reconciler
+from turnstile_spark.transactions.recovery.replay import REPLAYS, Replayer
+from turnstile_spark.transactions.recovery.statements import Statements
 from turnstile_spark.transactions.requests import group_request, table_read
-from turnstile_spark.transactions.reserving import Reservation, reserve_tables
-from turnstile_spark.transactions.scope import Mark, ScopedTable
+from turnstile_spark.transactions.reservations import Reservation, reserve_tables
+from turnstile_spark.transactions.scopes import cut_log
+from turnstile_spark.transactions.scopes.scope import Mark, ScopedTable
 from turnstile_spark.transactions.slack import Slack, check_slack, slack_of
 from turnstile_spark.transactions.snapshot import Scoped
-from turnstile_spark.transactions.statements import Statements
 from turnstile_spark.transactions.summary import Summary, summary_of
 
 log = logging.getLogger("turnstile_spark")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from turnstile_spark.transactions import shared_snapshots
-from turnstile_spark.transactions.shared_snapshots import AGE_MOST_MS, SHARED_MOST, SharedSnapshots
+from turnstile_spark.transactions.scopes import shared_snapshots
+from turnstile_spark.transactions.scopes.shared_snapshots import AGE_MOST_MS, SHARED_MOST, SharedSnapshots
 
 
 class Compiled:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from turnstile_predicates.file_stats import TableSchema
 from turnstile_predicates.predicates import And, Comparison, Predicate, Value
-from turnstile_spark.transactions.judging import ROW_TRACKING, Read, Winner
-from turnstile_spark.transactions.rebasing import CannotRebase
-from turnstile_spark.transactions.replaying import MovedTable, Replay, Statement
+from turnstile_spark.transactions.conflicts.conflict_check import ROW_TRACKING, Read, Winner
+from turnstile_spark.transactions.conflicts.rebase import CannotRebase
+from turnstile_spark.transactions.recovery.replay_choice import MovedTable, Replay, Statement
 
 TABLES = ("a", "b", "c")
 SCHEMA = TableSchema({"type": "struct", "fields": [{"name": "i", "type": "long", "nullable": True, "metadata": {}}]})

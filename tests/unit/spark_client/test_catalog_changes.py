@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnstile_http.errors import ApiError
-from turnstile_spark.transactions.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace, NewTable
+from turnstile_spark.transactions.scopes.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace, NewTable
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from turnstile_http.errors import ApiError
-from turnstile_spark.transactions.catalog_reads import CatalogReadLog
+from turnstile_spark.transactions.reads.catalog_reads import CatalogReadLog
 
 
 class Catalog:

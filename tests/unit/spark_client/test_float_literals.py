@@ -28,8 +28,8 @@ from turnstile_predicates.predicates import (
     Value,
     outcomes,
 )
-from turnstile_spark.transactions.catalyst_predicates import predicate_of
-from turnstile_spark.transactions.judging import Read, Winner, judge
+from turnstile_spark.transactions.conflicts.conflict_check import Read, Winner, judge
+from turnstile_spark.transactions.reads.catalyst_predicates import predicate_of
 
 COLUMN = ("x",)
 FIELDS = {"fields": [{"name": "x", "type": "float", "metadata": {}}]}

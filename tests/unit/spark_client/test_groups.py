@@ -10,13 +10,8 @@ import pytest
 
 from tests.support.clients.scripted import LOST, Server, api, outcome, refused
 from turnstile_http.errors import ApiError
-from turnstile_spark.transactions.groups import (
-    Group,
-    RatifiedGroup,
-    TransactionConflict,
-    TransactionOutcomeUnknown,
-    ratify_group,
-)
+from turnstile_spark.errors import TransactionConflict, TransactionOutcomeUnknown
+from turnstile_spark.transactions.groups import Group, RatifiedGroup, ratify_group
 
 GROUP = Group("g", "txn-1", {"id": "g", "commits": [{"table_id": "t", "version": 3}], "reads": []})
 COMMIT = {"version": 3, "timestamp": 1, "name": "n", "modified": 1, "kind": "inline"}

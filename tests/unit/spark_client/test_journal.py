@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.clients.scripted import LOST, Server, api, refused
 from turnstile_http.errors import ApiError
-from turnstile_spark.errors import TurnstileError
-from turnstile_spark.transactions.folding import with_participants
-from turnstile_spark.transactions.groups import Group, TransactionConflict, TransactionOutcomeUnknown, ratify_group
+from turnstile_spark.errors import TransactionConflict, TransactionOutcomeUnknown, TurnstileError
+from turnstile_spark.transactions.conflicts.fold import with_participants
+from turnstile_spark.transactions.groups import Group, ratify_group
 from turnstile_spark.transactions.journal import AnnouncedTransaction, Announcer
 
 BODY = {"id": "g", "commits": [{"table_id": "t", "version": 3}], "reads": [], "journal": True}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from turnstile_predicates.predicates import IsNull
-from turnstile_spark.transactions.judging import Read
-from turnstile_spark.transactions.plan_reads import Mention, PlanReads
-from turnstile_spark.transactions.read_sets import _merge_reads, _of_group
+from turnstile_spark.transactions.conflicts.conflict_check import Read
+from turnstile_spark.transactions.reads.plan_reads import Mention, PlanReads
+from turnstile_spark.transactions.reads.read_sets import _merge_reads, _of_group
 
 PREDICATE = IsNull(("id",))
 SCAN = Read("t", 3, PREDICATE, files=frozenset({"f"}))

@@ -300,7 +300,7 @@ def test_no_more_files_than_that_are_looked_up_in_an_index(
     asked: list[Any] = []
 
     class Planner:
-        def indexed(self, table: Any, predicate: Any, version: int) -> Any:
+        def first_files(self, table: Any, predicate: Any, version: int) -> Any:
             asked.append((str(predicate), version))
             return Plan(
                 version, [PlannedFile("f", 1, {}, 1)] if len(asked) % 2 else [], PlanStatistics(0, 0), None, {}, {}

@@ -2,7 +2,7 @@
 effect.
 
 The statements of a transaction are commits v+1 .. v+k of a private log
-(:mod:`turnstile_spark.transactions.scope`); the table gets one commit, v+1. Pure: from contents to
+(:mod:`turnstile_spark.transactions.scopes.scope`); the table gets one commit, v+1. Pure: from contents to
 content. *Action Reconciliation* of Delta's protocol has the rule for each action: the last
 ``metaData``, ``protocol``, ``domainMetadata`` of a domain and ``txn`` of an application wins, and
 so does the last ``add`` or ``remove`` of a logical file, which is a path with a deletion vector.
@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from turnstile_spark.transactions.judging import parse
+from turnstile_spark.transactions.conflicts.conflict_check import parse
 
 Action = dict[str, Any]
 #: The operation that the history of a table shows for a folded commit.

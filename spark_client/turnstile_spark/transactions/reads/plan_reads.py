@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnstile_spark.jvm import JavaObject, items
-from turnstile_spark.transactions.catalyst_predicates import conjunction, predicate_of
-from turnstile_spark.transactions.judging import Read
+from turnstile_spark.transactions.conflicts.conflict_check import Read
+from turnstile_spark.transactions.reads.catalyst_predicates import conjunction, predicate_of
 
 _DELTA: Final = "org.apache.spark.sql.delta."
 _DML: Final = {_DELTA + f"commands.{name}Command" for name in ("Delete", "Update", "MergeInto")}
@@ -57,7 +57,7 @@ class PlanReads:
 
 def of_execution(plans: JavaObject, analysed: JavaObject, optimised: JavaObject | None) -> PlanReads:
     """The reads of an execution with these plans. ``plans``: the class that
-    :mod:`turnstile_spark.transactions.read_sets` compiles, with static helpers; ``optimised`` None:
+    :mod:`turnstile_spark.transactions.reads.read_sets` compiles, with static helpers; ``optimised`` None:
     the execution failed before there was one. Raises :class:`NotUnderstood`.
     """
     walk = _Walk(plans)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from turnstile_spark.transactions.judging import Winner
-from turnstile_spark.transactions.rebasing import NO_ROW_IDS, CannotRebase, TableHead, rebase
+from turnstile_spark.transactions.conflicts.conflict_check import Winner
+from turnstile_spark.transactions.conflicts.rebase import NO_ROW_IDS, CannotRebase, TableHead, rebase
 
 
 def mark(value: int) -> dict[str, Any]:

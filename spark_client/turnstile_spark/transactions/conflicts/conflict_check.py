@@ -145,7 +145,7 @@ def assess(
     """Whether a transaction's part in one table may be committed on top of ``winners``, and why
     not: all conflicts.
 
-    ``reads``: of this table (:mod:`turnstile_spark.transactions.read_sets`). ``own_actions``: of
+    ``reads``: of this table (:mod:`turnstile_spark.transactions.reads.read_sets`). ``own_actions``: of
     the one commit that the transaction's statements come to; none if it only read. ``winners``: all
     commits after ``base``, ascending; also earlier ones back to the earliest version that was read,
     if a read is of before the base (a DataFrame planned before the transaction). ``schema``: of the

@@ -26,7 +26,7 @@ from turnstile_predicates.predicates import (
     Value,
     outcomes,
 )
-from turnstile_spark.transactions.judging import Read, Winner, judge
+from turnstile_spark.transactions.conflicts.conflict_check import Read, Winner, judge
 
 _left_out = st.sets(
     st.sampled_from(["numRecords", "minValues", "maxValues", "nullCount", "all", "NaN"]), max_size=2

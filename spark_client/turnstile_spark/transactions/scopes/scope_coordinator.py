@@ -2,7 +2,7 @@
 them.
 
 Registered once per lake, under a name of its own
-(:func:`turnstile_spark.transactions.scope.catalog_of`). The scope of a coordinator is chosen when
+(:func:`turnstile_spark.transactions.scopes.scope.catalog_of`). The scope of a coordinator is chosen when
 Delta gets it, which is on the thread of the statement, and stays with it: Delta's objects of a
 closed scope (a DataFrame, say) are never answered from another.
 """
@@ -20,8 +20,8 @@ from turnstile_spark.coordinator import refuse_mirroring
 from turnstile_spark.errors import Throw, TurnstileError
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, throw
 from turnstile_spark.log_files import STAGED, Write
-from turnstile_spark.transactions.folding import CannotFold, fold
-from turnstile_spark.transactions.scope import OPTION, Held, Scope, ScopedTable, catalog_of, over
+from turnstile_spark.transactions.conflicts.fold import CannotFold, fold
+from turnstile_spark.transactions.scopes.scope import OPTION, Held, Scope, ScopedTable, catalog_of, over
 
 log = logging.getLogger("turnstile_spark")
 _lock = threading.Lock()

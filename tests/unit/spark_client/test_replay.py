@@ -12,14 +12,14 @@ from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
 from turnstile_http.errors import ApiError
-from turnstile_spark.transactions.catalog_changes import CatalogChanges, NewNamespace
-from turnstile_spark.transactions.catalog_reads import CatalogReadLog
-from turnstile_spark.transactions.groups import TransactionConflict
-from turnstile_spark.transactions.judging import Read, Winner
-from turnstile_spark.transactions.rebasing import CannotRebase
-from turnstile_spark.transactions.replays import PAUSE_S, Replayer
-from turnstile_spark.transactions.scope import Held, ScopedTable
-from turnstile_spark.transactions.statements import Recorded, Statements, Text
+from turnstile_spark.errors import TransactionConflict
+from turnstile_spark.transactions.conflicts.conflict_check import Read, Winner
+from turnstile_spark.transactions.conflicts.rebase import CannotRebase
+from turnstile_spark.transactions.reads.catalog_reads import CatalogReadLog
+from turnstile_spark.transactions.recovery.replay import PAUSE_S, Replayer
+from turnstile_spark.transactions.recovery.statements import Recorded, Statements, Text
+from turnstile_spark.transactions.scopes.catalog_changes import CatalogChanges, NewNamespace
+from turnstile_spark.transactions.scopes.scope import Held, ScopedTable
 
 STATE = SimpleNamespace(name="main.default.t", table_id="t", location="file:/t", metadata={"schema": {"fields": []}})
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from turnstile_spark.transactions.folding import CannotFold, commit_info, file_key, fold, with_timestamp
+from turnstile_spark.transactions.conflicts.fold import CannotFold, commit_info, file_key, fold, with_timestamp
 
 Action = dict[str, Any]
 BASE = 7

@@ -9,7 +9,7 @@ import pytest
 
 from turnstile_predicates.file_stats import TableSchema
 from turnstile_predicates.predicates import And, Comparison, Value
-from turnstile_spark.transactions.judging import Conflict, Paths, Read, Winner, assess, judge
+from turnstile_spark.transactions.conflicts.conflict_check import Conflict, Paths, Read, Winner, assess, judge
 
 SCHEMA = TableSchema.of(
     {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from turnstile_predicates.predicates import UNKNOWN, And, Comparison, Predicate, Value
-from turnstile_spark.transactions.judging import Read
-from turnstile_spark.transactions.reconciling import predicate_of_reads
+from turnstile_spark.transactions.conflicts.conflict_check import Read
+from turnstile_spark.transactions.recovery.reconcile import predicate_of_reads
 
 
 def at(value: int) -> Predicate:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.unit.spark_client.replayed_statements import NAMES, SCHEMA, Operation, Outcome, between, operations, replayed
-from turnstile_spark.transactions.judging import Read, Winner
-from turnstile_spark.transactions.replaying import (
+from turnstile_spark.transactions.conflicts.conflict_check import Read, Winner
+from turnstile_spark.transactions.recovery.replay_choice import (
     MovedTable,
     Replay,
     Statement,
@@ -117,8 +117,8 @@ class _ForgetsWinners(Replay):
 
 
 class _PutsNothingOnTop(Replay):
-    def kept(self, statement: Statement) -> Any:
-        super().kept(statement)
+    def reuse_commits(self, statement: Statement) -> Any:
+        super().reuse_commits(statement)
         return statement.commits
 
 

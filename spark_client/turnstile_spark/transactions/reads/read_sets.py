@@ -28,8 +28,8 @@ from typing import Any, Final, Self
 
 from turnstile_spark.java_classes import java_class
 from turnstile_spark.jvm import JavaObject, Jvm
-from turnstile_spark.transactions.judging import Read
-from turnstile_spark.transactions.plan_reads import NotUnderstood, PlanReads, of_execution
+from turnstile_spark.transactions.conflicts.conflict_check import Read
+from turnstile_spark.transactions.reads.plan_reads import NotUnderstood, PlanReads, of_execution
 
 log = logging.getLogger("turnstile_spark")
 _QUEUE: Final = "turnstile"

@@ -1,7 +1,7 @@
 """The statements of a transaction that were given to it as texts (``txn.sql``), with the reads and
 writes of each.
 
-They can run again when the transaction loses (:mod:`turnstile_spark.transactions.replays`). The
+They can run again when the transaction loses (:mod:`turnstile_spark.transactions.recovery.replay`). The
 program's other work in the transaction, by ``spark.sql`` or DataFrames, is recorded as well,
 between them, but never run again: only the program knows its purpose.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from turnstile_spark.jvm import JavaObject, Jvm
-from turnstile_spark.transactions.judging import Read, parse
-from turnstile_spark.transactions.read_sets import Collector
-from turnstile_spark.transactions.replaying import Statement
-from turnstile_spark.transactions.scope import Held, Scope
+from turnstile_spark.transactions.conflicts.conflict_check import Read, parse
+from turnstile_spark.transactions.reads.read_sets import Collector
+from turnstile_spark.transactions.recovery.replay_choice import Statement
+from turnstile_spark.transactions.scopes.scope import Held, Scope
 
 log = logging.getLogger("turnstile_spark")
 _INSERTS: Final = frozenset(("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"))
@@ -52,7 +52,7 @@ class Recorded:
     obstacle: str = ""
 
     def statement(self, scope: Scope) -> Statement:
-        """As :mod:`turnstile_spark.transactions.replaying` looks at it. ``scope``: the one it was
+        """As :mod:`turnstile_spark.transactions.recovery.replay_choice` looks at it. ``scope``: the one it was
         done in."""
         reads: dict[str, list[Read]] = {}
         for read in self.reads:

@@ -2,8 +2,8 @@
 nothing that it wrote or read.
 
 The server compares versions. Here the commits in between are read and checked by their files
-(:mod:`turnstile_spark.transactions.judging`), and the transaction's own commits are rewritten for
-later versions (:mod:`turnstile_spark.transactions.rebasing`). Data files are never written again.
+(:mod:`turnstile_spark.transactions.conflicts.conflict_check`), and the transaction's own commits are rewritten for
+later versions (:mod:`turnstile_spark.transactions.conflicts.rebase`). Data files are never written again.
 Source: LakeVilla, recovery; TreeCat, precision locking.
 """
 
@@ -17,11 +17,11 @@ from turnstile_predicates.file_stats import TableSchema
 from turnstile_predicates.predicates import Or
 from turnstile_predicates.sql import sql_of
 from turnstile_spark.context import LakeContext
+from turnstile_spark.errors import TransactionConflict
 from turnstile_spark.log_files import STAGED
-from turnstile_spark.transactions.groups import TransactionConflict
-from turnstile_spark.transactions.judging import Isolation, Read, Winner, assess, judged_reads, parse
-from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebase
-from turnstile_spark.transactions.scope import ScopedTable
+from turnstile_spark.transactions.conflicts.conflict_check import Isolation, Read, Winner, assess, judged_reads, parse
+from turnstile_spark.transactions.conflicts.rebase import CannotRebase, TableHead, rebase
+from turnstile_spark.transactions.scopes.scope import ScopedTable
 
 
 @dataclass(frozen=True, slots=True)

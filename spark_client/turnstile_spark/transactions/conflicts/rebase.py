@@ -1,7 +1,7 @@
 """The one commit of a transaction in a table, rewritten for a later version than it was made for.
 Pure.
 
-For use after :func:`turnstile_spark.transactions.judging.assess` has found no conflict with the
+For use after :func:`turnstile_spark.transactions.conflicts.conflict_check.assess` has found no conflict with the
 winners. Source: Delta's protocol, *In-Commit Timestamps*, *Row Tracking*, *Transaction
 Identifiers*.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from turnstile_spark.transactions.judging import ROW_TRACKING, Winner
+from turnstile_spark.transactions.conflicts.conflict_check import ROW_TRACKING, Winner
 
 Action = Mapping[str, Any]
 #: The mark of a table that has given out no row id yet (Delta's ``MISSING_HIGH_WATER_MARK``).

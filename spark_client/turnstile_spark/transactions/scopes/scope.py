@@ -26,9 +26,9 @@ from turnstile_spark.errors import CONFLICT, TurnstileError, turnstile_error
 from turnstile_spark.jvm import JavaObject
 from turnstile_spark.log_files import Write
 from turnstile_spark.names import location_key
-from turnstile_spark.transactions.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace, NewTable
-from turnstile_spark.transactions.catalog_reads import CatalogReadLog
-from turnstile_spark.transactions.folding import commit_info
+from turnstile_spark.transactions.conflicts.fold import commit_info
+from turnstile_spark.transactions.reads.catalog_reads import CatalogReadLog
+from turnstile_spark.transactions.scopes.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace, NewTable
 
 #: File system option that sets the logs of a scope apart.
 OPTION = "fs.turnstile.scope"

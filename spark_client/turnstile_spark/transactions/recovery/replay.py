@@ -1,7 +1,7 @@
 """Recovery of a transaction that lost: it moves to a new cut, and only the affected statements run
 again.
 
-:mod:`turnstile_spark.transactions.replaying` decides for each statement. Here the winning commits
+:mod:`turnstile_spark.transactions.recovery.replay_choice` decides for each statement. Here the winning commits
 are read, kept commits are held at the new cut, and statements are run. Nothing of this is visible
 to others: the resulting group is proposed as any other, and the server's condition decides (I8).
 Source: LakeVilla, recovery.
@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from turnstile_http.errors import ApiError
 from turnstile_predicates.file_stats import TableSchema
 from turnstile_spark.context import LakeContext
-from turnstile_spark.errors import TurnstileError
-from turnstile_spark.transactions.folding import CannotFold, fold
-from turnstile_spark.transactions.groups import TransactionConflict
-from turnstile_spark.transactions.judging import Winner
-from turnstile_spark.transactions.rebasing import CannotRebase
-from turnstile_spark.transactions.replaying import (
+from turnstile_spark.errors import TransactionConflict, TurnstileError
+from turnstile_spark.transactions.conflicts.conflict_check import Winner
+from turnstile_spark.transactions.conflicts.fold import CannotFold, fold
+from turnstile_spark.transactions.conflicts.rebase import CannotRebase
+from turnstile_spark.transactions.recovery.replay_choice import (
     MovedTable,
     Replay,
     Statement,
@@ -31,8 +30,8 @@ from turnstile_spark.transactions.replaying import (
     explain_refusal,
     refusal,
 )
-from turnstile_spark.transactions.scope import Held, Scope, ScopedTable
-from turnstile_spark.transactions.statements import Recorded, Statements
+from turnstile_spark.transactions.recovery.statements import Recorded, Statements
+from turnstile_spark.transactions.scopes.scope import Held, Scope, ScopedTable
 
 #: How often a transaction moves to a new cut before its conflict is raised.
 REPLAYS = 5

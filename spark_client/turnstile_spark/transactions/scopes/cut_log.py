@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from turnstile_http.http import now_ms
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, throw
-from turnstile_spark.transactions.scope import OPTION, Scope, ScopedTable
-from turnstile_spark.transactions.shared_snapshots import SharedSnapshots
+from turnstile_spark.transactions.scopes.scope import OPTION, Scope, ScopedTable
+from turnstile_spark.transactions.scopes.shared_snapshots import SharedSnapshots
 
 _DELTA = "org.apache.spark.sql.delta."
 #: Files of a log whose names begin with a version: commits, compacted commits, checkpoints,
