@@ -86,7 +86,8 @@ class SparkCatalog(ViewsOfLake):
         self._capabilities = self.inner.capabilities()
 
     def _inner_of_scopes(self) -> JavaObject:
-        """Delta's catalog for the tables in scopes (:mod:`turnstile_spark.transactions.scopes.scope`)."""
+        """Delta's catalog for the tables in scopes
+        (:mod:`turnstile_spark.transactions.scopes.scope`)."""
         if self._of_scopes is None:
             delegate = ScopeDelegate(self.lake, self.session)
             self._of_scopes = _delta_catalog(self.jvm, self.session, delegate.name(), delegate)

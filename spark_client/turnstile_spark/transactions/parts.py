@@ -1,9 +1,10 @@
 """The commits of a transaction, one for each table that it writes, as they are proposed: their
 content, and their files.
 
-A table's held commits are folded (:mod:`turnstile_spark.transactions.conflicts.fold`) into one commit.
-After a conflict some commits move to later versions
-(:mod:`turnstile_spark.transactions.recovery.reconcile`), and the members that all of them share follow.
+A table's held commits are folded (:mod:`turnstile_spark.transactions.conflicts.fold`) into one
+commit. After a conflict some commits move to later versions
+(:mod:`turnstile_spark.transactions.recovery.reconcile`), and the members that all of them share
+follow.
 """
 
 from __future__ import annotations

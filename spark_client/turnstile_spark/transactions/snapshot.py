@@ -1,8 +1,8 @@
 """The user's snapshots, ``with lake.snapshot(...) as cut:``, and the common parts of snapshots and
 transactions.
 
-Both are a scope (:mod:`turnstile_spark.transactions.scopes.scope`) of the thread that is in the ``with``
-block.
+Both are a scope (:mod:`turnstile_spark.transactions.scopes.scope`) of the thread that is in the
+``with`` block.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The user's transactions: ``with lake.transaction() as txn:``.
 
-A transaction is a scope (:mod:`turnstile_spark.transactions.scopes.scope`) whose held commits are folded,
-one commit for each table (:mod:`turnstile_spark.transactions.conflicts.fold`), and proposed as one group
-(:mod:`turnstile_spark.transactions.groups`).
+A transaction is a scope (:mod:`turnstile_spark.transactions.scopes.scope`) whose held commits are
+folded, one commit for each table (:mod:`turnstile_spark.transactions.conflicts.fold`), and proposed
+as one group (:mod:`turnstile_spark.transactions.groups`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Conflict checks between a transaction and the commits before it, and the rewriting of its commits: folding, rebasing. Pure."""
+"""Conflict checks of a transaction, and its commits folded and rebased. Pure."""

@@ -145,13 +145,13 @@ def assess(
     """Whether a transaction's part in one table may be committed on top of ``winners``, and why
     not: all conflicts.
 
-    ``reads``: of this table (:mod:`turnstile_spark.transactions.reads.read_sets`). ``own_actions``: of
-    the one commit that the transaction's statements come to; none if it only read. ``winners``: all
-    commits after ``base``, ascending; also earlier ones back to the earliest version that was read,
-    if a read is of before the base (a DataFrame planned before the transaction). ``schema``: of the
-    base. ``base``: the table's version in the transaction's cut; reads of later versions are of the
-    base and its own changes. Raises ``ValueError`` for another level and for commits that are
-    missing.
+    ``reads``: of this table (:mod:`turnstile_spark.transactions.reads.read_sets`). ``own_actions``:
+    of the one commit that the transaction's statements come to; none if it only read. ``winners``:
+    all commits after ``base``, ascending; also earlier ones back to the earliest version that was
+    read, if a read is of before the base (a DataFrame planned before the transaction). ``schema``:
+    of the base. ``base``: the table's version in the transaction's cut; reads of later versions are
+    of the base and its own changes. Raises ``ValueError`` for another level and for commits that
+    are missing.
 
     ``snapshot``: only changes conflict: of the same file, of the definition, of the same
     application or domain. ``serializable``: so does every read that a winner may have changed.

@@ -2,10 +2,11 @@
 effect.
 
 The statements of a transaction are commits v+1 .. v+k of a private log
-(:mod:`turnstile_spark.transactions.scopes.scope`); the table gets one commit, v+1. Pure: from contents to
-content. *Action Reconciliation* of Delta's protocol has the rule for each action: the last
-``metaData``, ``protocol``, ``domainMetadata`` of a domain and ``txn`` of an application wins, and
-so does the last ``add`` or ``remove`` of a logical file, which is a path with a deletion vector.
+(:mod:`turnstile_spark.transactions.scopes.scope`); the table gets one commit, v+1. Pure: from
+contents to content. *Action Reconciliation* of Delta's protocol has the rule for each action: the
+last ``metaData``, ``protocol``, ``domainMetadata`` of a domain and ``txn`` of an application wins,
+and so does the last ``add`` or ``remove`` of a logical file, which is a path with a deletion
+vector.
 """
 
 from __future__ import annotations

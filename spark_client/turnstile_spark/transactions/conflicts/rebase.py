@@ -1,9 +1,9 @@
 """The one commit of a transaction in a table, rewritten for a later version than it was made for.
 Pure.
 
-For use after :func:`turnstile_spark.transactions.conflicts.conflict_check.assess` has found no conflict with the
-winners. Source: Delta's protocol, *In-Commit Timestamps*, *Row Tracking*, *Transaction
-Identifiers*.
+For use after :func:`turnstile_spark.transactions.conflicts.conflict_check.assess` has found no
+conflict with the winners. Source: Delta's protocol, *In-Commit Timestamps*, *Row Tracking*,
+*Transaction Identifiers*.
 """
 
 from __future__ import annotations

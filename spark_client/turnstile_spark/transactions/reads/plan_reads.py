@@ -57,8 +57,8 @@ class PlanReads:
 
 def of_execution(plans: JavaObject, analysed: JavaObject, optimised: JavaObject | None) -> PlanReads:
     """The reads of an execution with these plans. ``plans``: the class that
-    :mod:`turnstile_spark.transactions.reads.read_sets` compiles, with static helpers; ``optimised`` None:
-    the execution failed before there was one. Raises :class:`NotUnderstood`.
+    :mod:`turnstile_spark.transactions.reads.read_sets` compiles, with static helpers; ``optimised``
+    None: the execution failed before there was one. Raises :class:`NotUnderstood`.
     """
     walk = _Walk(plans)
     nodes = list(plans.nodes(optimised)) if optimised is not None else []

@@ -1,1 +1,1 @@
-"""Recovery of a transaction that lost: on top of the winners as it is, or by running its statements again."""
+"""Recovery of a transaction that lost: moved on top of the winners, or some statements run again."""

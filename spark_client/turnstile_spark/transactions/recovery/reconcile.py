@@ -2,9 +2,9 @@
 nothing that it wrote or read.
 
 The server compares versions. Here the commits in between are read and checked by their files
-(:mod:`turnstile_spark.transactions.conflicts.conflict_check`), and the transaction's own commits are rewritten for
-later versions (:mod:`turnstile_spark.transactions.conflicts.rebase`). Data files are never written again.
-Source: LakeVilla, recovery; TreeCat, precision locking.
+(:mod:`turnstile_spark.transactions.conflicts.conflict_check`), and the transaction's own commits
+are rewritten for later versions (:mod:`turnstile_spark.transactions.conflicts.rebase`). Data files
+are never written again. Source: LakeVilla, recovery; TreeCat, precision locking.
 """
 
 from __future__ import annotations

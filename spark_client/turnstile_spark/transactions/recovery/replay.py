@@ -1,10 +1,10 @@
 """Recovery of a transaction that lost: it moves to a new cut, and only the affected statements run
 again.
 
-:mod:`turnstile_spark.transactions.recovery.replay_choice` decides for each statement. Here the winning commits
-are read, kept commits are held at the new cut, and statements are run. Nothing of this is visible
-to others: the resulting group is proposed as any other, and the server's condition decides (I8).
-Source: LakeVilla, recovery.
+:mod:`turnstile_spark.transactions.recovery.replay_choice` decides for each statement. Here the
+winning commits are read, kept commits are held at the new cut, and statements are run. Nothing of
+this is visible to others: the resulting group is proposed as any other, and the server's condition
+decides (I8). Source: LakeVilla, recovery.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Which statements of a transaction that lost keep their writes, and which run again. Pure.
 
 A transaction whose changes cannot be put on top of the winners as they are
-(:mod:`turnstile_spark.transactions.conflicts.conflict_check`) is moved to a new cut, statement by statement, in
-their order. A statement is *kept* when it would do the same there: no winner may have changed a row
-that it read, none changed a row that it changes, and no statement before it that ran again wrote a
-row that it read. Its writes are then put on top of the new state
-(:mod:`turnstile_spark.transactions.conflicts.rebase`), and no data file of it is written again. Every other
-statement runs again. The result is the same as if all statements had run at the new cut.
+(:mod:`turnstile_spark.transactions.conflicts.conflict_check`) is moved to a new cut, statement by
+statement, in their order. A statement is *kept* when it would do the same there: no winner may have
+changed a row that it read, none changed a row that it changes, and no statement before it that ran
+again wrote a row that it read. Its writes are then put on top of the new state
+(:mod:`turnstile_spark.transactions.conflicts.rebase`), and no data file of it is written again.
+Every other statement runs again. The result is the same as if all statements had run at the new
+cut.
 
 Source: LakeVilla, module 2 (physical and logical redo); serial dependency of statements by the
 tables that they read and write.

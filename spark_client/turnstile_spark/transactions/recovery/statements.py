@@ -1,8 +1,8 @@
 """The statements of a transaction that were given to it as texts (``txn.sql``), with the reads and
 writes of each.
 
-They can run again when the transaction loses (:mod:`turnstile_spark.transactions.recovery.replay`). The
-program's other work in the transaction, by ``spark.sql`` or DataFrames, is recorded as well,
+They can run again when the transaction loses (:mod:`turnstile_spark.transactions.recovery.replay`).
+The program's other work in the transaction, by ``spark.sql`` or DataFrames, is recorded as well,
 between them, but never run again: only the program knows its purpose.
 """
 
@@ -52,8 +52,8 @@ class Recorded:
     obstacle: str = ""
 
     def statement(self, scope: Scope) -> Statement:
-        """As :mod:`turnstile_spark.transactions.recovery.replay_choice` looks at it. ``scope``: the one it was
-        done in."""
+        """As :mod:`turnstile_spark.transactions.recovery.replay_choice` looks at it. ``scope``: the
+        one it was done in."""
         reads: dict[str, list[Read]] = {}
         for read in self.reads:
             if (table := scope.at(read.table)) is not None:

@@ -2,8 +2,8 @@
 them.
 
 Registered once per lake, under a name of its own
-(:func:`turnstile_spark.transactions.scopes.scope.catalog_of`). The scope of a coordinator is chosen when
-Delta gets it, which is on the thread of the statement, and stays with it: Delta's objects of a
+(:func:`turnstile_spark.transactions.scopes.scope.catalog_of`). The scope of a coordinator is chosen
+when Delta gets it, which is on the thread of the statement, and stays with it: Delta's objects of a
 closed scope (a DataFrame, say) are never answered from another.
 """
 

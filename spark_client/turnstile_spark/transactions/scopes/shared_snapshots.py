@@ -1,14 +1,15 @@
 """Delta's snapshots that the scopes of a lake share: one for each table and version.
 
-A scope has logs of its own (:mod:`turnstile_spark.transactions.scopes.scope`), so Delta would compute the
-state of a table again in each of them: it reads the checkpoint and the commits, and caches the
-actions of the files. The state of a version never changes. So the second scope that reads a version
-shares its snapshot, and the later ones put that into their logs; a version that one scope reads
-costs nothing more. A log uncaches the snapshot that it replaces, which a shared one ignores
-(``java/SharedSnapshot.java``).
+A scope has logs of its own (:mod:`turnstile_spark.transactions.scopes.scope`), so Delta would
+compute the state of a table again in each of them: it reads the checkpoint and the commits, and
+caches the actions of the files. The state of a version never changes. So the second scope that
+reads a version shares its snapshot, and the later ones put that into their logs; a version that one
+scope reads costs nothing more. A log uncaches the snapshot that it replaces, which a shared one
+ignores (``java/SharedSnapshot.java``).
 
 A shared snapshot keeps the log of the scope that made it, with the option of that scope: a first
-commit on it arrives with that option (:attr:`turnstile_spark.transactions.scopes.scope.ScopedTable.origin`).
+commit on it arrives with that option
+(:attr:`turnstile_spark.transactions.scopes.scope.ScopedTable.origin`).
 """
 
 from __future__ import annotations
