@@ -1,1 +1,1 @@
-"""Recovery of a transaction that lost: moved on top of the winners, or some statements run again."""
+"""Recovery of a transaction that lost: moved on top of the winners, or statements run again."""
