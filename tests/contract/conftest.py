@@ -12,7 +12,8 @@ from tests.support.store.rows import _NAMES, fresh_key
 from tests.support.store.servers import Servers
 from turnstile.store.ports import LogStorage
 
-_REAL = [pytest.param(name, id=name) for name in (MINISTACK, DYNOXIDE)]
+# MiniStack's DynamoDB is slow: the tests of the emulated deployment use it all the same.
+_REAL = [pytest.param(DYNOXIDE, id=DYNOXIDE), pytest.param(MINISTACK, id=MINISTACK, marks=pytest.mark.slow)]
 
 
 @pytest.fixture(params=[pytest.param(FAKE, id=FAKE), pytest.param(SQLITE, id=SQLITE), *_REAL])

@@ -25,7 +25,9 @@ def api() -> CatalogApi:
     return CatalogApi(Http(app.app), world)
 
 
-@pytest.fixture(params=[pytest.param(MINISTACK, id=MINISTACK), pytest.param(DYNOXIDE, id=DYNOXIDE)])
+@pytest.fixture(
+    params=[pytest.param(DYNOXIDE, id=DYNOXIDE), pytest.param(MINISTACK, id=MINISTACK, marks=pytest.mark.slow)]
+)
 def backend(request: pytest.FixtureRequest, servers: Servers) -> Backend:
     """Real tables."""
     return servers.get(request.param)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.support.journeys.cells import OF_SPARK, ORIGINS, REFUSED, RUNNING, USES
 from tests.support.journeys.judging import Tables, judge
@@ -10,14 +14,22 @@ from tests.support.journeys.origins import PLAIN as MAKING
 from tests.support.journeys.uses import PLAIN as USING
 
 
+def cells() -> Iterator[ParameterSet]:
+    """Every cell of a server; of the other ways of running every third is tried in each run."""
+    for (r, running), (o, origin), (u, use) in itertools.product(*map(enumerate, (RUNNING, MAKING, USING))):
+        is_quick = running == "up" or (r + o + u) % 3 == 0
+        yield pytest.param(running, origin, use, marks=[] if is_quick else pytest.mark.slow)
+
+
+CELLS = list(cells())
+
+
 @pytest.fixture(scope="module")
 def tables() -> Tables:
     return Tables()
 
 
-@pytest.mark.parametrize("use", USING)
-@pytest.mark.parametrize("origin", MAKING)
-@pytest.mark.parametrize("running", RUNNING)
+@pytest.mark.parametrize(("running", "origin", "use"), CELLS)
 def test_a_table_that_came_to_be_in_one_way_is_used_in_another(
     request: pytest.FixtureRequest, tables: Tables, running: str, origin: str, use: str
 ) -> None:

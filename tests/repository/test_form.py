@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, blocks
 
 PACKAGES: Final = ("layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra")
 COLUMNS: Final = 100
@@ -33,7 +33,7 @@ def parallel_assignments(text: str) -> Iterator[int]:
 def wide_prose(text: str) -> Iterator[int]:
     """Yields the lines of docstrings and comments that pass column 100, without rulers, tables and directives."""
     lines = text.splitlines()
-    for node in ast.walk(ast.parse(text)):
+    for node in blocks(ast.parse(text)):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             value = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None

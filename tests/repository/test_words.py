@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
 import pytest
 
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, blocks
 
 PACKAGES: Final = ("layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra")
 PRONOUNS: Final = frozenset(
@@ -56,11 +55,14 @@ PUBLISHED: Final = frozenset(("planned", "written"))
 FIRST_WORDS: Final = frozenset(("what", "who", "whose", "whom", "whoever", "nobody", "somebody", "those"))
 
 
-def nodes(package: str) -> Iterator[tuple[str, ast.AST]]:
-    """Yields every node of a package's modules, with the module's path."""
-    for path in sorted((ROOT / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            yield str(path.relative_to(ROOT)), node
+@cache
+def nodes(package: str) -> list[tuple[str, ast.AST]]:
+    """Returns everything with a body in a package's modules, with the module's path."""
+    return [
+        (str(path.relative_to(ROOT)), node)
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for node in blocks(ast.parse(path.read_text()))
+    ]
 
 
 @cache

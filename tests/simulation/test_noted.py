@@ -24,7 +24,13 @@ def test_i11_the_same_over_many_seeds() -> None:
     run_seeds(10_000, SEEDS, Noted())
 
 
-@pytest.mark.parametrize("name", NOTED_MISTAKES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "attention: problems are not noted" else pytest.mark.slow)
+        for name in NOTED_MISTAKES
+    ],
+)
 def test_i11_a_mistake_planted_in_notes_is_found(name: str) -> None:
     planted, invariant = NOTED_MISTAKES[name]
     failed = first_failure(planted, 2_000, Noted())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,6 +17,15 @@ from turnstile_cli.main import app
 from turnstile_cli.names import MOMENT_WORDS
 
 Command = tuple[tuple[str, ...], Any]
+
+
+@pytest.fixture(autouse=True)
+def built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner builds all commands for every call of one."""
+    monkeypatch.setattr("typer.testing._get_command", _built)
+
+
+_built = cache(get_command)
 
 
 def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[Command]:

@@ -49,14 +49,14 @@ class Recorded(NamedTuple):
 
 @pytest.fixture(scope="module")
 def recorded(servers: Servers) -> Iterator[Recorded]:
-    backend = servers.get(MINISTACK)
-    make_buckets(backend)
+    files = servers.get(MINISTACK)
+    make_buckets(files)
     template = read_template(ROOT / "template.yaml")
     stack = Resolved(template, EVERYTHING)
     roles = roles_of(stack)
     recorder = Recorder(roles, lake=LAKE, imports=IMPORTS, parameters=EVERYTHING)
     with pytest.MonkeyPatch.context() as patch:
-        paths = Paths(backend, recorder, stack, patch)
+        paths = Paths(servers.dynamodb(), files, recorder, stack, patch)
         paths.all()
         calls = {name: [*recorder.of(name), *calls_of_lambda(stack, name)] for name in FUNCTIONS}
         yield Recorded(roles, recorder, paths, calls)

@@ -73,8 +73,11 @@ class Paths:
     """Runs paths; ``recorder`` records their calls. ``stack`` has the values that the template
     makes of its parameters."""
 
-    def __init__(self, backend: Backend, recorder: Recorder, stack: Resolved, patch: pytest.MonkeyPatch) -> None:
-        self._backend = backend
+    def __init__(
+        self, tables: Backend, files: Backend, recorder: Recorder, stack: Resolved, patch: pytest.MonkeyPatch
+    ) -> None:
+        self._tables = tables
+        self._files = files
         self._recorder = recorder
         self._stack = stack
         self._patch = patch
@@ -94,7 +97,7 @@ class Paths:
 
     def world(self, _realm: str = "") -> Any:
         """A world with nothing in it."""
-        made = StoredWorld.on(self._backend, REALM)
+        made = StoredWorld.on(self._tables, self._files, REALM)
         made.refs.empty()  # type: ignore[attr-defined]
         return made
 
@@ -674,7 +677,7 @@ class Paths:
 
     def large_objs(self) -> None:
         """Objs that are more than one row: parts are written and removed with them."""
-        self._patch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 100)
+        self._patch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 500)
         for run in (self._large_of_api, self.iceberg_merges, self.publish, self.index, self.sweep, self.collect):
             with self.path(f"{run.__name__}, large objs"):
                 run()

@@ -29,14 +29,14 @@ class StoredWorld(World):
     the lake's bucket, ``s3://other`` in that of imports."""
 
     @classmethod
-    def on(cls, backend: Backend, realm: str) -> StoredWorld:
+    def on(cls, tables: Backend, files: Backend, realm: str) -> StoredWorld:
         number = next(_NUMBERS)
         clock = FakeClock(int(time.time() * 1000))
         space = Space(realm)
         return cls(
-            refs=_Refs(backend, realm, clock),
-            objs=_Objs(backend.client, OBJS_TABLE, clock=clock, patience=PATIENT),
-            storages=_Storages(s3(backend.url), f"{number:04}", clock),
+            refs=_Refs(tables, realm, clock),
+            objs=_Objs(tables.client, OBJS_TABLE, clock=clock, patience=PATIENT),
+            storages=_Storages(s3(files.url), f"{number:04}", clock),
             clock=clock,
             ids=RandomIds(),
             space=space,
