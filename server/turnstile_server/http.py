@@ -61,7 +61,7 @@ from turnstile_server.world import OpenStore, open_store, waker
 
 PARTS: Final = (
     "ratifier", "outcomes", "updater", "authorizers", "open_loader", "open_catalog", "vendor", "metadata_files",
-    "append_queue", "source_rights", "clients", "signed", "publisher",
+    "append_queue", "source_rights", "clients", "signed_tokens", "publisher",
 )  # fmt: skip
 """Services that are built before the first request."""
 

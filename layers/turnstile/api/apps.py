@@ -176,7 +176,7 @@ def tokens(services: Services | None = None, telemetry: Telemetry | None = None)
         "tokens",
         endpoint.routes,
         clients.routes,
-        services=_opener(services, settings.tokens, "clients", "signed"),
+        services=_opener(services, settings.tokens, "clients", "signed_tokens"),
         authentication=authentication(),
         telemetry=telemetry,
         public=(endpoint.TOKEN, endpoint.EXCHANGE),
