@@ -270,7 +270,7 @@ MODULES: Final = {
         guards=True,
     ),
     "turnstile_predicates.conflicts": Mutated(
-        ("unit/transactions/test_judged_reads.py", "unit/spark_client/test_judging_*.py"), writes=False, decides=True
+        ("unit/transactions/test_judged_reads.py", "unit/spark_client/test_conflict_*.py"), writes=False, decides=True
     ),
     "turnstile.planning.appends": Mutated(
         ("unit/planning/test_appends.py", "functional/iceberg/test_delta_tables.py"),
@@ -409,7 +409,7 @@ MODULES: Final = {
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
     "turnstile.delta.verify": Mutated(("unit/repair/test_verify.py",), writes=False, decides=True, guards=True),
     "turnstile.delta.ratify": Mutated(
-        ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replay.py"),
+        ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replays.py"),
         writes=False,
         guards=True,
     ),
