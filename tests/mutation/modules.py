@@ -574,7 +574,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT LIKE",
-    "turnstile.delta.transactions.group_reads: refused: edge upto > self._holds[at]": "of no commits nothing is judged",
+    "turnstile.delta.transactions.group_reads: decide_refused: edge upto > self._holds[at]": "of no commits nothing is judged",
     **{
         f"turnstile.planning.index: {name}": "how many leaves are rewritten, and when: plans show the same"
         for name in (
@@ -590,7 +590,7 @@ SURVIVORS: Final[dict[str, str]] = {
     },
     "turnstile.planning.leaves: alive: branch not len(paths)": "of no paths none is named: it saves the look",
     "turnstile.planning.leaves: alive: operand mask[at]": "a row that is no file stays none",
-    "turnstile.planning.leaves: planned: branch not len(rows)": "of no rows no file is made: it saves the work",
+    "turnstile.planning.leaves: planned_files: branch not len(rows)": "of no rows no file is made: it saves the work",
     "turnstile.planning.leaves: _summary: operand not len(low)": "the least of no values is not known",
     "turnstile.planning.leaves: _summary: operand not len(high)": "the greatest of no values is not known",
     "turnstile.planning.leaves: bounds_of: operand field is None": "no leaf has a place for a column that is none",
@@ -659,7 +659,7 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile.maintenance.core.retention: allowed_maintenance: operand 0": "False counts as 0 in a comparison",
     "turnstile.maintenance.runs: after_run: member again_ms=0": "a time that is over holds nothing up",
-    "turnstile.catalog.changes.group_commit: _attempt: operand not all((change.settled for change in group))": (
+    "turnstile.catalog.changes.group_commit: _attempt: operand not all((change.is_settled for change in group))": (
         "where nobody has to be judged again the next leader reads the row once more: it saves a read"
     ),
     **{
