@@ -2,60 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
-from typer import rich_utils
 
-from turnstile_cli.commands import (
-    access,
-    catalog,
-    cost,
-    definitions,
-    doctor,
-    events,
-    fleet,
-    maintain,
-    operations,
-    pins,
-    plans,
-    refs,
-    server,
-    store,
-    tables,
-    top,
-    transactions,
-    transfers,
-    verification,
-    work,
-)
 from turnstile_cli.errors import EPILOG
 from turnstile_release import version
 
-# At 80 columns a column of help is 24 wide, which cuts names of variables: a range takes three of
-# them, "env var: " more.
-rich_utils.RANGE_STRING = ""
-rich_utils.ENVVAR_STRING = "${}"
-
-app = typer.Typer(
-    name="turnstile",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
-
-_COMMANDS = (
-    ("Server", (server.up, server.down, server.status, top.top, doctor.doctor, fleet.fleet, server.serve, work.work,
-                store.backup, store.restore, store.relocate, store.open_, server.demo)),
-    ("Tables", (tables.tables, tables.head, tables.log, definitions.catalogs, catalog.namespaces, catalog.describe,
-                definitions.schema, definitions.undrop, catalog.find, transfers.import_, transfers.export, plans.plan, plans.detail)),
-    ("Operation", (operations.publish, operations.repair, verification.verify, operations.gc, operations.outcome, events.events, cost.cost)),
-)  # fmt: skip
-_DEFINITIONS = (("create", definitions.create), ("rename", definitions.rename), ("drop", definitions.drop))
-_GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs),
-           ("maintain", maintain.maintain), ("pins", pins.pins),
-           ("transactions", transactions.transactions))  # fmt: skip
+COMMANDS: Final = {
+    "Server": {
+        "up": "server.up", "down": "server.down", "status": "server.status", "top": "top.top", "doctor": "doctor.doctor",
+        "fleet": "fleet.fleet", "serve": "server.serve", "work": "work.work", "backup": "store.backup",
+        "restore": "store.restore", "relocate": "store.relocate", "open": "store.open_", "demo": "server.demo",
+    },
+    "Tables": {
+        "tables": "tables.tables", "head": "tables.head", "log": "tables.log", "catalogs": "definitions.catalogs",
+        "namespaces": "catalog.namespaces", "describe": "catalog.describe", "schema": "definitions.schema",
+        "undrop": "definitions.undrop", "find": "catalog.find", "import": "transfers.import_",
+        "export": "transfers.export", "plan": "plans.plan", "detail": "plans.detail",
+    },
+    "Operation": {
+        "publish": "operations.publish", "repair": "operations.repair", "verify": "verification.verify",
+        "gc": "operations.gc", "outcome": "operations.outcome", "events": "events.events", "cost": "cost.cost",
+    },
+}  # fmt: skip
+"""The commands by panel of the help, each with its module and function in ``commands``."""
+GROUPS: Final = {
+    "Tables": {"create": "definitions.create", "rename": "definitions.rename", "drop": "definitions.drop"},
+    "Operation": {
+        "clients": "access.clients", "grants": "access.grants", "catalog": "catalog.catalog", "refs": "refs.refs",
+        "maintain": "maintain.maintain", "pins": "pins.pins", "transactions": "transactions.transactions",
+    },
+}  # fmt: skip
+"""The same of the groups of commands."""
 
 
 def _print_version(print_it: bool) -> None:
@@ -64,23 +45,11 @@ def _print_version(print_it: bool) -> None:
         raise typer.Exit
 
 
-for panel, members in _COMMANDS:
-    for command in members:
-        app.command(command.__name__.rstrip("_"), rich_help_panel=panel, epilog="Exit codes: see turnstile --help.")(
-            command
-        )
-
-for panel, groups in (("Tables", _DEFINITIONS), ("Operation", _GROUPS)):
-    for name, group in groups:
-        app.add_typer(group, name=name, rich_help_panel=panel)
-
-
 Version = Annotated[
     bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version)
 ]
 
 
-@app.callback()
 def options(*, print_version: Version = False) -> None:
     """Turnstile, a commit coordinator for Delta Lake: run a server, look at tables, operate them.
 
@@ -88,9 +57,55 @@ def options(*, print_version: Version = False) -> None:
     """
 
 
+def program(only: str = "") -> typer.Typer:
+    """Returns the command line. With the name of a command in ``only`` it has that command alone,
+    and no module of another is imported; an unknown name is ignored."""
+    app = typer.Typer(
+        name="turnstile",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+    )
+    app.callback()(options)
+    known = {name for panels in (COMMANDS, GROUPS) for members in panels.values() for name in members}
+    wanted = {only} & known or known
+    for panel, commands in COMMANDS.items():
+        for name, place in commands.items():
+            if name in wanted:
+                register = app.command(name, rich_help_panel=panel, epilog="Exit codes: see turnstile --help.")
+                register(_load(place))
+    for panel, groups in GROUPS.items():
+        for name, place in groups.items():
+            if name in wanted:
+                app.add_typer(_load(place), name=name, rich_help_panel=panel)
+    return app
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"turnstile_cli.commands.{module}"), name)
+
+
+def widen_help() -> None:
+    """Makes room for names of variables in help, which is cut otherwise: at 80 columns a column is
+    24 wide, of which a range takes three and "env var: " more. Call it before help is shown."""
+    from typer import rich_utils  # imports rich, which few commands need
+
+    rich_utils.RANGE_STRING = ""
+    rich_utils.ENVVAR_STRING = "${}"
+
+
 def main() -> None:
     """Entry point of the ``turnstile`` script."""
-    app()
+    words = sys.argv[1:]
+    command = next((word for word in words if not word.startswith("-")), "")
+    if words == ["--version"]:
+        typer.echo(f"turnstile {version()}")
+        return
+    if "--help" in words or not command:
+        widen_help()
+    program(command)()
 
 
 if __name__ == "__main__":

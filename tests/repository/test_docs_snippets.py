@@ -37,7 +37,9 @@ def test_shell_parses_and_its_make_targets_and_commands_exist(snippet):
     parsed = subprocess.run(["bash", "-n"], input=snippet.code, text=True, capture_output=True, check=False)
     assert parsed.returncode == 0, parsed.stderr
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    from turnstile_cli.main import app
+    from turnstile_cli.main import program
+
+    app = program()
 
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     commands |= {group.name for group in app.registered_groups}

@@ -19,7 +19,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from typer.main import get_command
 
 from tests.support.repository import ROOT
-from turnstile_cli.main import app
+from turnstile_cli.main import program
 from turnstile_server import metrics
 from turnstile_server.conflicts import ConflictLog
 
@@ -100,7 +100,7 @@ def test_every_alert_says_what_happened_and_what_to_do_and_how_urgent_it_is() ->
 
 
 def test_remedies_and_files_name_commands_that_there_are() -> None:
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = get_command(program()).commands  # type: ignore[attr-defined]
     texts = [
         FOLDER / name for name in ("alerts.yaml", "compose.yaml", "turnstile.service", "helm/templates/worker.yaml")
     ]

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from click.testing import CliRunner, Result
 from typer.main import get_command
 
-from turnstile_cli.main import app
+from turnstile_cli.main import program
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
@@ -83,7 +83,7 @@ def service(answers: dict[str, Answer]) -> Iterator[Canned]:
 @functools.cache
 def _command() -> Any:
     """The program, made once: it has a hundred options."""
-    return get_command(app)
+    return get_command(program())
 
 
 def run(*arguments: str, **environment: str) -> Result:

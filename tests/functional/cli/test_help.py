@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from turnstile_cli.main import app
+from turnstile_cli.main import program, widen_help
 from turnstile_cli.names import MOMENT_WORDS
 
 Command = tuple[tuple[str, ...], Any]
@@ -35,6 +35,8 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[Command]:
         yield from _commands(one, (*path, name))
 
 
+widen_help()
+app = program()
 COMMANDS = list(_commands(get_command(app)))
 
 
