@@ -46,7 +46,7 @@ def space() -> str:
     return f"{REALM}/{next(_NAMES):06d}"
 
 
-@pytest.fixture(params=["fake", "file", "s3", "s3-moto"])
+@pytest.fixture(params=["fake", "file", "s3", pytest.param("s3-moto", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> storages.Place:
     """Every kind of log storage."""
     match request.param:
