@@ -418,7 +418,9 @@ def test_files_on_s3_are_written_and_read_with_the_callers_keys(server_on_s3: Se
             table.append(rows(5, day=TWO).append_column("nope", [[1]]))
         prefix = lake._api.load(*table.name.rsplit(".", 1)).location.removeprefix("s3a://lake/")
         listed = server_on_s3.aws("s3").list_objects_v2(Bucket="lake", Prefix=f"{prefix}/")["Contents"]
-        assert sum(each["Key"].endswith(".parquet") for each in listed) == 3
+        names = [each["Key"].removeprefix(f"{prefix}/") for each in listed]
+        # The server's light work may write checkpoints and indexes at any time, into folders with an underscore.
+        assert len([name for name in names if name.endswith(".parquet") and name[0] != "_"]) == 3, names
 
 
 def test_a_small_append_on_s3_is_one_request_for_the_file_and_a_read_two(server_on_s3: ServerOnS3) -> None:
