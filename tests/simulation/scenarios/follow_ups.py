@@ -170,7 +170,10 @@ FOLLOW_UP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         lambda: swapped("turnstile.events.follow_ups.after_begin", _not_pending),
         "I17",
     ),
-    "follow-ups: a failure counts as done": (lambda: swapped("turnstile.events.follow_ups.after_end", _done_all), "I17"),
+    "follow-ups: a failure counts as done": (
+        lambda: swapped("turnstile.events.follow_ups.after_end", _done_all),
+        "I17",
+    ),
     "follow-ups: whoever is held up writes all the same": (
         lambda: swapped("turnstile.events.follow_ups.FollowUps._write", _overwriting),
         "I17",

@@ -145,7 +145,8 @@ def _one_after_the_other() -> Any:
 
 def _reads_are_not_checked() -> Any:
     return swapped(
-        "turnstile.delta.transactions.group_reads.unchanged_check", lambda _: lambda key, version, slack=0: Check(key, ())
+        "turnstile.delta.transactions.group_reads.unchanged_check",
+        lambda _: lambda key, version, slack=0: Check(key, ()),
     )
 
 
@@ -226,7 +227,10 @@ def _changes_are_computed_once() -> Any:
 GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "group: one part after the other": (_one_after_the_other, "I8"),
     "group: reads are not checked": (_reads_are_not_checked, "I8"),
-    "group: slack has no bound": (without("turnstile.delta.transactions.group_reads.unchanged_check", "within slack"), "I8"),
+    "group: slack has no bound": (
+        without("turnstile.delta.transactions.group_reads.unchanged_check", "within slack"),
+        "I8",
+    ),
     "group: every refusal is final": (_every_refusal_is_final, "I3"),
     "journal: an aborted group is ratified": (_state_not_looked_at, "I3"),
     "journal: abort of what is committed": (
