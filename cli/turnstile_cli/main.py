@@ -13,8 +13,8 @@ from turnstile_release import version
 
 COMMANDS: Final = {
     "Server": {
-        "up": "server.up", "down": "server.down", "status": "server.status", "top": "top.top", "doctor": "doctor.doctor",
-        "fleet": "fleet.fleet", "serve": "server.serve", "work": "work.work", "backup": "store.backup",
+        "up": "server.up", "down": "server.down", "status": "server.status", "top": "top.top",
+        "doctor": "doctor.doctor", "fleet": "fleet.fleet", "serve": "server.serve", "work": "work.work", "backup": "store.backup",
         "restore": "store.restore", "relocate": "store.relocate", "open": "store.open_", "demo": "server.demo",
     },
     "Tables": {
@@ -100,10 +100,8 @@ def main() -> None:
     """Entry point of the ``turnstile`` script."""
     words = sys.argv[1:]
     command = next((word for word in words if not word.startswith("-")), "")
-    if words == ["--version"]:
-        typer.echo(f"turnstile {version()}")
-        return
-    if "--help" in words or not command:
+    is_group = not any(command in commands for commands in COMMANDS.values())
+    if "--help" in words or is_group:  # a group shows its help when it is called alone
         widen_help()
     program(command)()
 

@@ -123,7 +123,7 @@ def name_in_catalog(level: str) -> str:
     return _NOT_IN_NAMES.sub("_", level.removesuffix(".db"))[:255] or "_"
 
 
-# -- trees of folders -----------------------------------------------------------------------------------------------------
+# -- trees of folders --------------------------------------------------------------------------------------------------
 
 
 def walk(tree: Tree, jobs: int = 8) -> Iterator[SourceTable]:
@@ -215,7 +215,7 @@ def _of_bucket(source: str, jobs: int) -> Iterator[SourceTable]:
         yield from walk(Tree(root, prefix.rpartition("/")[2] or bucket, children, text), jobs)
 
 
-# -- catalogs -------------------------------------------------------------------------------------------------------------
+# -- catalogs ----------------------------------------------------------------------------------------------------------
 
 
 def _of_unity(address: str, token: str) -> Iterator[SourceTable]:
@@ -335,7 +335,7 @@ def _of_list(file: Path) -> Iterator[SourceTable]:
             yield _of_other_format(tuple(levels), name, row["location"], kind)
 
 
-# -- Delta's log store on DynamoDB -----------------------------------------------------------------------------------------
+# -- Delta's log store on DynamoDB -------------------------------------------------------------------------------------
 
 
 class LogStore:
@@ -369,7 +369,7 @@ class LogStore:
         return ""
 
 
-# -- access ---------------------------------------------------------------------------------------------------------------
+# -- access ------------------------------------------------------------------------------------------------------------
 
 
 def _aws(service: str) -> Any:

@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from typer import rich_utils
 
-from turnstile_cli.main import COMMANDS, GROUPS, program
+from turnstile_cli.main import COMMANDS, GROUPS, main, program
 
 IMPORTED = """
 import json, sys
@@ -42,3 +43,12 @@ def test_an_unknown_name_gives_all_commands() -> None:
     for app in (program(), program("nothing")):
         assert {command.name for command in app.registered_commands} == names_of(COMMANDS)
         assert {group.name for group in app.registered_groups} == names_of(GROUPS)
+
+
+@pytest.mark.parametrize("words", [[], ["catalog"], ["tables", "--help"]], ids=" ".join)
+def test_help_has_its_width_however_it_is_asked_for(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rich_utils, "RANGE_STRING", " [{}]")
+    monkeypatch.setattr(sys, "argv", ["turnstile", *words])
+    with pytest.raises(SystemExit):
+        main()
+    assert rich_utils.RANGE_STRING == ""
