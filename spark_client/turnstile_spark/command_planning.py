@@ -11,25 +11,19 @@ can be, so it is in Java (``java/LakeStrategy.java``).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from turnstile_spark.java_classes import java_class
+from turnstile_spark.java_classes import java_object
 from turnstile_spark.jvm import JavaObject, Jvm, items
 from turnstile_spark.transactions.scopes.scope import catalog_of
-
-_CLASS: Final = "LakeStrategy"
 
 
 class CommandPlanning:
     """The strategy of one lake. ``commands``: executes the statements."""
 
     def __init__(self, jvm: Jvm, lake: str, commands: Any) -> None:
-        constructor = java_class(jvm, _CLASS).getConstructors()[0]
         self._jvm = jvm
-        arguments = jvm.new("java.util.ArrayList")  # an array's element can be no proxy
-        for argument in (lake, catalog_of(lake), commands):
-            arguments.add(argument)
-        self._strategy = constructor.newInstance(arguments.toArray())
+        self._strategy = java_object(jvm, "LakeStrategy", lake, catalog_of(lake), commands)
 
     def join(self, session: JavaObject) -> None:
         """Puts the strategy before the others of a JVM session. Idempotent."""

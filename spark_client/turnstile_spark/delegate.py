@@ -194,7 +194,7 @@ class LakeCatalog(Proxy):
     def invalidateTable(self, identifier: JavaObject) -> None:
         """Nothing is cached by name."""
 
-    # -- namespaces -----------------------------------------------------------------------------------------------------
+    # -- namespaces ----------------------------------------------------------------------------------------------------
 
     def defaultNamespace(self) -> JavaObject:
         return self.jvm.strings(["default"])

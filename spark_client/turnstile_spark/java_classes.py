@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 from turnstile_spark.errors import turnstile_error
 from turnstile_spark.jvm import JavaObject, Jvm
@@ -35,6 +35,16 @@ def java_class(jvm: Jvm, name: str) -> JavaObject:
                 )
                 raise turnstile_error("TURNSTILE_SELF_TEST", f"{text} ({str(e)[:300]})") from e
         return _compiled[key]
+
+
+def java_object(jvm: Jvm, name: str, *arguments: Any) -> JavaObject:
+    """Returns a new object of the class in ``java/<name>.java``, which has one constructor. Raises
+    as :func:`java_class`."""
+    (constructor,) = java_class(jvm, name).getConstructors()
+    given = jvm.new("java.util.ArrayList")  # an array's element can be no proxy
+    for argument in arguments:
+        given.add(argument)
+    return constructor.newInstance(given.toArray())
 
 
 def _compile(jvm: Jvm, name: str) -> JavaObject:

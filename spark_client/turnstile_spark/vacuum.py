@@ -167,7 +167,7 @@ class _Run:
             self._report(VacuumStep("removed", result.files, result.bytes))
         return result
 
-    # -- what there is ----------------------------------------------------------------------------------------------------
+    # -- what there is -------------------------------------------------------------------------------------------------
 
     def _list_files(self, inventory: DataFrame | None, before_ms: int) -> DataFrame:
         """Files that are older than ``before_ms``: ``path`` (relative, not encoded), ``full`` (as
@@ -207,7 +207,7 @@ class _Run:
         sized = both.groupBy("path", "full").agg(F.max(F.coalesce("size", F.lit(0))).alias("length"))
         return sized.select("path", self._full("full").alias("full"), "length")
 
-    # -- what is needed ----------------------------------------------------------------------------------------------------
+    # -- what is needed ------------------------------------------------------------------------------------------------
 
     def _needed_paths(self, first: int, kept: Sequence[int], pins: list[dict[str, Any]]) -> DataFrame:
         """``path``, and the ``kind`` of pin that needs it, as a place in ``_KINDS``."""

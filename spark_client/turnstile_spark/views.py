@@ -141,7 +141,7 @@ class ViewApi:
 NO_VIEW: Final = ("NoSuchViewException", "NoSuchNamespaceException", "NoSuchTableException", "InvalidName")
 
 
-# -- Iceberg's view metadata --------------------------------------------------------------------------------------------
+# -- Iceberg's view metadata -------------------------------------------------------------------------------------------
 
 
 def _iceberg(definition: ViewDefinition) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
@@ -265,7 +265,7 @@ def _to_spark(iceberg: Any) -> Any:
     }
 
 
-# -- Spark's View -------------------------------------------------------------------------------------------------------
+# -- Spark's View ------------------------------------------------------------------------------------------------------
 
 
 def from_java(view: JavaObject, lake: str) -> ViewDefinition:

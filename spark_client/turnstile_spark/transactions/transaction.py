@@ -174,7 +174,7 @@ class Transaction(Scoped):
             self._replayer = Replayer(self._lake, self._statements, limit=self._replays, until=self._replay_until)
         return self._statements.run(text)
 
-    # -- ending it ------------------------------------------------------------------------------------------------------
+    # -- ending it -----------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
         """Commits all that is held, in one request; called at the end of the ``with`` block. When
@@ -280,7 +280,7 @@ class Transaction(Scoped):
         if self._state != "open":
             raise turnstile_error("TURNSTILE_REFUSED", f"this transaction is {self._state}: begin another")
 
-    # -- the group ------------------------------------------------------------------------------------------------------
+    # -- the group -----------------------------------------------------------------------------------------------------
 
     def _propose(self, resent: bool) -> None:
         lake = self._lake
@@ -463,7 +463,7 @@ class Transaction(Scoped):
         """By how many versions a table may be behind, if it is only read."""
         return slack_of(self._slack, table.state.name.partition(".")[2])
 
-    # -- what it did ----------------------------------------------------------------------------------------------------
+    # -- what it did ---------------------------------------------------------------------------------------------------
 
     def summary(self) -> Summary:
         """The summary so far, or of all. Sends no request."""

@@ -27,7 +27,8 @@ class Lock:
 
 
 class Log:
-    """A DeltaLog whose snapshot is of ``version``; ``confirmed`` are the versions that were installed again."""
+    """A DeltaLog whose snapshot is of ``version``; ``confirmed`` are the versions that were
+    installed again."""
 
     def __init__(self, version: int) -> None:
         self.lock = Lock()
@@ -70,7 +71,8 @@ def test_a_snapshot_of_another_version_is_left_to_delta(latest: int) -> None:
 
 
 def test_the_first_load_of_a_table_confirms_nothing() -> None:
-    """Another table with as many versions may have been at its path, which is what Delta goes by."""
+    """Another table with as many versions may have been at its path, which is what Delta goes
+    by."""
     logs = DeltaLogs()
     log = Log(4)
     loaded(logs, log, latest=4, table_id="a")

@@ -51,7 +51,8 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, files: LogFiles, monk
 def test_a_staged_file_is_synced_before_it_is_proposed(
     tmp_path: Path, files: LogFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I5: its bytes, its name, and the folder's name, before the server hears of it. An inline one need not be."""
+    """I5: its bytes, its name, and the folder's name, before the server hears of it. An inline one
+    need not be."""
     synced: list[Any] = []
     fsync = os.fsync
 

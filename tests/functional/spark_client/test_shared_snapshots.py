@@ -25,7 +25,7 @@ class Compiled:
 class Site:
     def __init__(self) -> None:
         self.now_ms = 1
-        self.shared = SharedSnapshots(SimpleNamespace(array=lambda _, values: values), lambda: self.now_ms)
+        self.shared = SharedSnapshots(SimpleNamespace(), lambda: self.now_ms)
 
     def read(self, version: int, scope: str = "s", table_id: str = "t") -> Any:
         return self.shared.of(table_id, SimpleNamespace(version=lambda: version), scope)
@@ -33,9 +33,7 @@ class Site:
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Site:
-    constructor = SimpleNamespace(newInstance=lambda arguments: Compiled(*arguments))
-    kind = SimpleNamespace(getConstructors=lambda: [constructor])
-    monkeypatch.setattr(shared_snapshots, "java_class", lambda jvm, name: kind)
+    monkeypatch.setattr(shared_snapshots, "java_object", lambda jvm, name, of: Compiled(of))
     return Site()
 
 

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from turnstile_spark.java_classes import java_class
+from turnstile_spark.java_classes import java_object
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.transactions.conflicts.conflict_check import Read
 from turnstile_spark.transactions.reads.plan_reads import NotUnderstood, PlanReads, of_execution
@@ -60,10 +60,7 @@ class Collector:
 
     def open(self) -> Self:
         """Begins to collect, on the calling thread."""
-        kind = java_class(self._jvm, "ReadListener")
-        arguments = self._jvm.array("java.lang.Object", [self._tag])
-        types = self._jvm.array("java.lang.Class", [self._jvm.class_for_name("java.lang.String")])
-        self._listener = kind.getDeclaredConstructor(types).newInstance(arguments)
+        self._listener = java_object(self._jvm, "ReadListener", self._tag)
         self._context.listenerBus().addToQueue(self._listener, _QUEUE)
         self._dropped = self._dropped_events()
         self.join_thread()

@@ -167,7 +167,7 @@ class Scope:
         self._lock = threading.RLock()
         self.is_open = True
 
-    # -- reading --------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     @property
     def options(self) -> dict[str, str]:
@@ -266,7 +266,7 @@ class Scope:
                 table.described = epoch, describe()
             return table.described[1]
 
-    # -- writing ----------------------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------------
 
     def hold(self, table: ScopedTable, held: Held, file: Write) -> bool:
         """Holds a commit, whose file is written; False when the scope has that version already
@@ -324,7 +324,7 @@ class Scope:
             self._names = {name: table_id for name, table_id in self._names.items() if table_id not in gone}
             self._epoch += 1
 
-    # -- changing the catalog -------------------------------------------------------------------------------------------
+    # -- changing the catalog ------------------------------------------------------------------------------------------
 
     def move(self, state: TableState, old: Name, new: Name | None) -> None:
         """Holds the rename of a table, or its drop (``new`` None). Raises :class:`TurnstileError`

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnstile_http.http import now_ms
-from turnstile_spark.java_classes import java_class
+from turnstile_spark.java_classes import java_object
 from turnstile_spark.jvm import JavaObject, Jvm
 
 SHARED_MOST: Final = 32
@@ -64,9 +64,7 @@ class SharedSnapshots:
                 if len(self._read) > SHARED_MOST:
                     self._read.popitem(last=False)
                 return None
-            (constructor,) = java_class(self._jvm, "SharedSnapshot").getConstructors()
-            arguments = self._jvm.array("java.lang.Object", [snapshot])
-            shared = SharedSnapshot(constructor.newInstance(arguments), origin, self._clock())
+            shared = SharedSnapshot(java_object(self._jvm, "SharedSnapshot", snapshot), origin, self._clock())
             self._shared[key] = shared
             if len(self._shared) > SHARED_MOST:
                 self._shared.popitem(last=False)[1].snapshot.release()
