@@ -1,9 +1,11 @@
-"""Commits a second on one catalog's HEAD, and what each costs: ``python -m benchmarks.catalog_commits``.
+"""Commits a second on one catalog's HEAD, and what each costs:
+``python -m benchmarks.catalog_commits``.
 
-Every writer changes a property of a namespace of its own, again and again without a break: nothing conflicts but the
-HEAD. Writers are threads of one process, in line or not, and then sandboxes, as Lambda has them: processes where there is
-a URL to meet at, threads that share nothing on the fake. After that one writer of large changes among seven others, with
-turns and without. All of one run, so that ratios count where the machine is busy; every log is checked in the end.
+Every writer changes a property of a namespace of its own, again and again without a break: nothing
+conflicts but the HEAD. Writers are threads of one process, in line or not, and then sandboxes, as
+Lambda has them: processes where there is a URL to meet at, threads that share nothing on the fake.
+After that one writer of large changes among seven others, with turns and without. All of one run,
+so that ratios count where the machine is busy; every log is checked in the end.
 
     fake               in memory, with the latency of a service in a network, in virtual time: no matter how busy the
                        machine is (benchmarks/catalog_racing)

@@ -1,9 +1,12 @@
-"""CPU time of each function's cold start, by Lambda's Python and AWS's runtime client: ``python -m benchmarks.cold_starts``.
+"""CPU time of each function's cold start, by Lambda's Python and AWS's runtime client:
+``python -m benchmarks.cold_starts``.
 
-The layers are built as ``sam build`` builds them, in the root with Python 3.13 that ``make test-deployment`` uses (needs root and
-Debian's debootstrap). A start is the process from its beginning to its question for the first event: Python, the runtime client, the
-imports, the services, and the secret, which a server beside it answers for. All functions take turns; the median and the least are
-shown, which other work on the machine disturbs least. ``runtime`` is a function that does nothing: Python and the client alone.
+The layers are built as ``sam build`` builds them, in the root with Python 3.13 that
+``make test-deployment`` uses (needs root and Debian's debootstrap). A start is the process from its
+beginning to its question for the first event: Python, the runtime client, the imports, the
+services, and the secret, which a server beside it answers for. All functions take turns; the median
+and the least are shown, which other work on the machine disturbs least. ``runtime`` is a function
+that does nothing: Python and the client alone.
 
 """
 

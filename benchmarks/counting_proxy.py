@@ -1,6 +1,8 @@
-"""An HTTP proxy that counts requests and delays them: in front of an S3 server, or of Turnstile's API.
+"""An HTTP proxy that counts requests and delays them: in front of an S3 server, or of Turnstile's
+API.
 
-    python -m benchmarks.counting_proxy --target http://127.0.0.1:8750 [--port 9000] [--request-ms 30] [--list-ms 60]
+    python -m benchmarks.counting_proxy --target http://127.0.0.1:8750
+        [--port 9000] [--request-ms 30] [--list-ms 60]
 
 From Python, in a thread of its own:
 
@@ -8,9 +10,10 @@ From Python, in a thread of its own:
         ...                                   # a client that has proxy.url as its endpoint
         print(proxy.counts())                 # {("HEAD", "log"): 3, ("PUT", "data"): 1, ...}
 
-Of an S3 request it knows the kind (HEAD, LIST, GET, PUT, DELETE, COPY, MULTIPART) and the area: ``log`` for what is in a
-``_delta_log``, ``data`` for everything else. Hadoop's S3A says in the header ``Referer`` which call of a file system a
-request belongs to; it is kept as ``operation``. Every other HTTP server's requests have their method as kind.
+Of an S3 request it knows the kind (HEAD, LIST, GET, PUT, DELETE, COPY, MULTIPART) and the area:
+``log`` for what is in a ``_delta_log``, ``data`` for everything else. Hadoop's S3A says in the
+header ``Referer`` which call of a file system a request belongs to; it is kept as ``operation``.
+Every other HTTP server's requests have their method as kind.
 """
 
 from __future__ import annotations
@@ -44,8 +47,8 @@ _PER_CONNECTION: Final = frozenset({"connection", "keep-alive", "transfer-encodi
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request that passed: ``path`` is decoded, for a LIST the prefix that is listed; ``access_key`` is the id of the
-    key that signed it; ``ms`` includes the delay."""
+    """One request that passed: ``path`` is decoded, for a LIST the prefix that is listed;
+    ``access_key`` is the id of the key that signed it; ``ms`` includes the delay."""
 
     kind: str
     area: str
@@ -156,7 +159,8 @@ class CountingProxy:
 
 
 def kind_and_path(method: str, raw_path: str, headers: Mapping[str, str]) -> tuple[str, str]:
-    """The kind of an S3 request, and the key that it is about; of a listing, the prefix below its bucket."""
+    """The kind of an S3 request, and the key that it is about; of a listing, the prefix below its
+    bucket."""
     parts = urlsplit(raw_path)
     query = parse_qs(parts.query, keep_blank_values=True)
     path = unquote(parts.path)

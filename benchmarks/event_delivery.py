@@ -1,9 +1,11 @@
 """Delivery of events while their consumers are killed: ``python -m benchmarks.event_delivery``.
 
-Writers commit to their tables at a steady pace. Three consumers are processes of their own and keep what they get in files: one
-follows ``GET /v1/events``, one reads server-sent events, one is a webhook. With ``--kill-s`` one of them is killed with SIGKILL every so many seconds and
-started again; with ``--outage-s`` the webhook answers 503 for so long. At the end every version of every table must have reached
-every consumer, in order. Lag is the time from a version's in-commit timestamp to the moment when a consumer had kept it.
+Writers commit to their tables at a steady pace. Three consumers are processes of their own and keep
+what they get in files: one follows ``GET /v1/events``, one reads server-sent events, one is a
+webhook. With ``--kill-s`` one of them is killed with SIGKILL every so many seconds and started
+again; with ``--outage-s`` the webhook answers 503 for so long. At the end every version of every
+table must have reached every consumer, in order. Lag is the time from a version's in-commit
+timestamp to the moment when a consumer had kept it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ QUIET_S: Final = 120.0
 
 
 def keep(events: list[dict[str, Any]], kept: Path) -> None:
-    """Appends ``events`` to the file ``kept``, each with the time at which it is there, and syncs it."""
+    """Appends ``events`` to the file ``kept``, each with the time at which it is there, and syncs
+    it."""
     with kept.open("a") as file:
         file.write("\n")  # a kill may have cut the last line
         for event in events:
@@ -92,7 +95,8 @@ def _follow(url: str, kept: Path, read: Callable[[httpx.Client, str], tuple[list
 
 
 def webhook(port: int, kept: Path, fails_until_s: float) -> None:
-    """Serves a webhook that answers 503 until ``fails_until_s`` (Unix time), then keeps what it gets."""
+    """Serves a webhook that answers 503 until ``fails_until_s`` (Unix time), then keeps what it
+    gets."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -144,7 +148,8 @@ class Consumer:
 
 
 def write(url: str, table_id: str, commits: int, pause_s: float) -> None:
-    """Commits versions 1 to ``commits``, one after the other, each sent again until it is acknowledged."""
+    """Commits versions 1 to ``commits``, one after the other, each sent again until it is
+    acknowledged."""
     with httpx.Client(base_url=url, timeout=60) as client:
         for version in range(1, commits + 1):
             begun_s = time.monotonic()
@@ -163,7 +168,8 @@ def write(url: str, table_id: str, commits: int, pause_s: float) -> None:
 
 
 def judged(consumer: Consumer, tables: list[str], commits: int) -> dict[str, Any]:
-    """What a consumer got of ``commits`` versions of each table: what is missing, what came again, what came out of order, lag."""
+    """What a consumer got of ``commits`` versions of each table: what is missing, what came again,
+    what came out of order, lag."""
     lag_ms = list[float]()
     again = 0
     disordered = 0

@@ -1,10 +1,15 @@
-"""How long ratified versions wait for their publication while servers of a fleet fail: ``python -m benchmarks.failover``.
+"""How long ratified versions wait for their publication while servers of a fleet fail:
+``python -m benchmarks.failover``.
 
-Real servers share a store (SQLite, or dynoxide with its stream). Clients commit to several Delta tables by way of all of them, and change the catalog. In turn a
-server, or its background process, is killed, frozen or restarted; it stays away for longer than the others wait before they take over, and comes back.
+Real servers share a store (SQLite, or dynoxide with its stream). Clients commit to several Delta
+tables by way of all of them, and change the catalog. In turn a server, or its background process,
+is killed, frozen or restarted; it stays away for longer than the others wait before they take over,
+and comes back.
 
-A version's lag is the time from its ratification to its name in ``_delta_log``, as seen from outside (``tests.histories.lags``). It counts for the failure that it waited in, if
-there was any. ``victim's`` are the tables whose owner failed: the versions of others are not concerned. Everything that the test of the same campaign checks is checked here, too.
+A version's lag is the time from its ratification to its name in ``_delta_log``, as seen from
+outside (``tests.histories.lags``). It counts for the failure that it waited in, if there was any.
+``victim's`` are the tables whose owner failed: the versions of others are not concerned. Everything
+that the test of the same campaign checks is checked here, too.
 """
 
 from __future__ import annotations
@@ -47,7 +52,8 @@ def summary(values: Sequence[float]) -> dict[str, int]:
 
 
 def by_phase(reports: Sequence[Report]) -> dict[str, dict[str, Any]]:
-    """Lags by the name of the phase that a version waited in: the first one that is not calm, if there is any."""
+    """Lags by the name of the phase that a version waited in: the first one that is not calm, if
+    there is any."""
     seconds, every, victims = (defaultdict[str, list[float]](list) for _ in range(3))
     for report in reports:
         for phase in report.phases:

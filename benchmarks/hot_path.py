@@ -1,4 +1,5 @@
-"""What one commit takes of a server, beside the bare floor of the same machine: ``python -m benchmarks.hot_path``.
+"""What one commit takes of a server, beside the bare floor of the same machine:
+``python -m benchmarks.hot_path``.
 
     floor             the same HTTP server (granian, WSGI), one synced insert into SQLite a request
     1 on 1            one client, commits one after the other
@@ -6,9 +7,10 @@
     8 on 1            eight clients that name versions of one table, and rebase after a conflict
     groups            one request over 1, 10, 100 and 1,000 tables, one after the other
 
-Servers take turns within each round, so all of them see the same machine: the checkout that this runs in, and those of
-``--checkout NAME=FOLDER``, each by its own ``.venv``. A figure is the median of the rounds. CPU is from ``/proc``, of the
-processes that answer, of the one that publishes, and of the one for light work. The clients are on the same cores.
+Servers take turns within each round, so all of them see the same machine: the checkout that this
+runs in, and those of ``--checkout NAME=FOLDER``, each by its own ``.venv``. A figure is the median
+of the rounds. CPU is from ``/proc``, of the processes that answer, of the one that publishes, and
+of the one for light work. The clients are on the same cores.
 """
 
 from __future__ import annotations
@@ -99,7 +101,8 @@ class Figures:
 
 
 def named(port: int, table_id: str, count: int) -> tuple[list[float], Counter[str]]:
-    """Commits that name their version, with timestamps that increase; a conflict says the latest version."""
+    """Commits that name their version, with timestamps that increase; a conflict says the latest
+    version."""
     connection = Connection(port)
     ms: list[float] = []
     refused: Counter[str] = Counter()

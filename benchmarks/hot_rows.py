@@ -1,15 +1,18 @@
-"""Changes a second of one hot row, by real servers that share a store: ``python -m benchmarks.hot_rows``.
+"""Changes a second of one hot row, by real servers that share a store:
+``python -m benchmarks.hot_rows``.
 
     --of catalog    writers change a property of a namespace of their own: nothing conflicts but the catalog's HEAD
     --of table      writers append to one table by tickets: nothing conflicts but the table's HEAD
 
-Writers send again and again without a break, through the HTTP API. Their connections are spread over the servers.
+Writers send again and again without a break, through the HTTP API. Their connections are spread
+over the servers.
 
     direct     servers that know nothing of each other: each applies the changes that it receives, and their groups race
     owner      servers of a fleet: each asks the owner of the row's granule, where all changes share writes of the HEAD
 
-The servers share a SQLite file, or tables of dynoxide. That has no limit of what a row takes; ``benchmarks.table_commits`` and ``benchmarks.catalog_commits`` model one, in virtual
-time. In the end the history must have as many commits as changes were acknowledged.
+The servers share a SQLite file, or tables of dynoxide. That has no limit of what a row takes;
+``benchmarks.table_commits`` and ``benchmarks.catalog_commits`` model one, in virtual time. In the
+end the history must have as many commits as changes were acknowledged.
 """
 
 from __future__ import annotations
@@ -138,7 +141,8 @@ def _write(urls: Sequence[str], named: tuple[str, Sequence[str]], seconds: float
 
 
 def race(urls: Sequence[str], what: str, writers: int, seconds: float) -> Written:
-    """Returns what all writers did together. ``what``: the path of the table that they append to, or the catalog."""
+    """Returns what all writers did together. ``what``: the path of the table that they append to,
+    or the catalog."""
     context = get_context("spawn")
     count = min(PROCESSES, writers)
     together = context.Barrier(count)
@@ -165,7 +169,8 @@ def race(urls: Sequence[str], what: str, writers: int, seconds: float) -> Writte
 
 @contextmanager
 def servers(folder: Path, count: int, endpoint: str, *, fleet: bool, workers: int) -> Iterator[list[Server]]:
-    """Servers of one SQLite file, or of one realm of dynoxide; of a fleet when each of them owns its part."""
+    """Servers of one SQLite file, or of one realm of dynoxide; of a fleet when each of them owns
+    its part."""
     store = f"dynamodb:{REFS_TABLE},{OBJS_TABLE}" if endpoint else f"sqlite:{folder / 'shared.db'}"
     realm = f"r{uuid4().hex[:8]}" if endpoint else "default"
     lake = (folder / "lake").as_uri()

@@ -1,13 +1,14 @@
 """Appends to one Iceberg table by 1, 8 and 16 writers: ``python -m benchmarks.iceberg_appends``.
 
-    ready        writers that speak HTTP/1.1 over one socket each, and send manifests and lists that were written before the
-                 heat; all were computed from the table's first snapshot, so that the catalog has to follow it up
+    ready        writers that speak HTTP/1.1 over one socket each, and send manifests and
+                 lists that were written before the heat; all were computed from the table's first
+                 snapshot, so that the catalog has to follow it up
     pyiceberg    unmodified PyIceberg, each writer in a process: ``table.append`` of one row
     floor        the same without a catalog: the same processes append to tables of their own, in SQLite in memory
 
-Every heat has a fresh table. In the end its current manifest list is read by PyIceberg: it has exactly the acknowledged
-appends, and their sequence numbers are new. CPU is that of the server's processes, for each append; ``clients`` of the
-writers.
+Every heat has a fresh table. In the end its current manifest list is read by PyIceberg: it has
+exactly the acknowledged appends, and their sequence numbers are new. CPU is that of the server's
+processes, for each append; ``clients`` of the writers.
 """
 
 from __future__ import annotations

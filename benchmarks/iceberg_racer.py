@@ -32,8 +32,9 @@ def prepare(catalog: dict[str, str], properties: dict[str, str]) -> None:
 
 
 def write(catalog: dict[str, str], writer: int, seconds: float) -> dict[str, object]:
-    """Appends for some time. Ids of rows that were acknowledged, ids whose outcome is unknown, failures by class, the
-    times of the acknowledged ones, and the CPU time of the process meanwhile."""
+    """Appends for some time. Ids of rows that were acknowledged, ids whose outcome is unknown,
+    failures by class, the times of the acknowledged ones, and the CPU time of the process
+    meanwhile."""
     table = table_of(catalog)
     done = []
     unknown = []

@@ -1,14 +1,17 @@
-"""Eight PyIceberg writers append to one table, each in a process: ``python -m benchmarks.iceberg_writers``.
+"""Eight PyIceberg writers append to one table, each in a process:
+``python -m benchmarks.iceberg_writers``.
 
-Unmodified PyIceberg with its own retries; a failure counts when it surfaces, and the writer goes on with the table loaded
-anew. The catalogs take turns in one run, so that ratios count where the machine is busy:
+Unmodified PyIceberg with its own retries; a failure counts when it surfaces, and the writer goes on
+with the table loaded anew. The catalogs take turns in one run, so that ratios count where the
+machine is busy:
 
     turnstile            the embedded stack, tables in files, appends merged (the default)
     turnstile, refusing  the same with ``turnstile.merge-appends=false``
     sql                  PyIceberg's SqlCatalog on SQLite
     reference            Iceberg's reference server for REST catalogs, Java, on SQLite
 
-Every table is read in the end: it has exactly the rows whose append was acknowledged (or whose outcome was unknown).
+Every table is read in the end: it has exactly the rows whose append was acknowledged (or whose
+outcome was unknown).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What a sweep costs where nothing happens: ``python -m benchmarks.idle_sweep 1000 100000`` on dynoxide.
+"""What a sweep costs where nothing happens: ``python -m benchmarks.idle_sweep 1000 100000`` on
+dynoxide.
 
-For each number of tables: HEADs of the usual size are written, and the units, requests and processor time of a sweep that looks at
-all of them and of one whose part is bounded are counted (decision 53). A month has 43,200 sweeps.
+For each number of tables: HEADs of the usual size are written, and the units, requests and
+processor time of a sweep that looks at all of them and of one whose part is bounded are counted
+(decision 53). A month has 43,200 sweeps.
 """
 
 from __future__ import annotations

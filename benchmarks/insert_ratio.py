@@ -1,21 +1,24 @@
-"""What a commit through Turnstile costs a Spark job: the same one-row INSERT three ways, interleaved in one session.
+"""What a commit through Turnstile costs a Spark job: the same one-row INSERT three ways,
+interleaved in one session.
 
     python -m benchmarks.insert_ratio [--only files|s3] [--rounds 25] [--output json]
     python -m benchmarks.insert_ratio --url URL [--s3-url URL --s3-endpoint URL]
 
 * through Turnstile;
-* on a path-based Delta table with the same table features (in-commit timestamps, vacuum protocol check, deletion
-  vectors), less the one that makes a table catalog-managed;
+* on a path-based Delta table with the same table features (in-commit timestamps, vacuum protocol
+  check, deletion vectors), less the one that makes a table catalog-managed;
 * on a plain path-based Delta table.
 
-Twice: with tables in files, and with tables in an S3 emulator behind a proxy (``counting_proxy``) that delays every
-request by 30 ms, a listing by 60 ms, and a call of the server by 5 ms, which is about what S3 and DynamoDB take. The
-proxy also counts the requests of each way by kind; a checksum that the client writes when the INSERT is over counts, but
-its time does not: no job waits for it. All three ways have the S3A settings of ``turnstile_spark.session``.
+Twice: with tables in files, and with tables in an S3 emulator behind a proxy (``counting_proxy``)
+that delays every request by 30 ms, a listing by 60 ms, and a call of the server by 5 ms, which is
+about what S3 and DynamoDB take. The proxy also counts the requests of each way by kind; a checksum
+that the client writes when the INSERT is over counts, but its time does not: no job waits for it.
+All three ways have the S3A settings of ``turnstile_spark.session``.
 
-Prints medians, ratios and requests. Goals: at most 1.05 of the same-features table on files, 0.7 on S3. Without ``--url``
-it starts a server of its own, on SQLite. Ratios are of medians of interleaved runs, whose order changes from round to
-round, so that what disturbs one disturbs all three; a busy machine still blurs them, so its load is printed too.
+Prints medians, ratios and requests. Goals: at most 1.05 of the same-features table on files, 0.7 on
+S3. Without ``--url`` it starts a server of its own, on SQLite. Ratios are of medians of interleaved
+runs, whose order changes from round to round, so that what disturbs one disturbs all three; a busy
+machine still blurs them, so its load is printed too.
 """
 
 from __future__ import annotations
@@ -48,8 +51,8 @@ GOALS: Final = {"files": 1.05, "s3": 0.7}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where tables are: the ``url`` of the server, and the folder of the path-based ones; on S3 with the proxies before
-    the store and before the server."""
+    """Where tables are: the ``url`` of the server, and the folder of the path-based ones; on S3
+    with the proxies before the store and before the server."""
 
     name: str
     url: str
@@ -72,8 +75,8 @@ def on_files(url: str | None, work: Path) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def on_s3(url: str | None, endpoint: str | None, work: Path) -> Iterator[Place]:
-    """Tables in the bucket ``lake`` of the S3 server at ``endpoint``, of the server at ``url``; or of an emulator and a
-    server for the time being. Proxies are before both."""
+    """Tables in the bucket ``lake`` of the S3 server at ``endpoint``, of the server at ``url``; or
+    of an emulator and a server for the time being. Proxies are before both."""
     with contextlib.ExitStack() as running:
         if not url or not endpoint:
             from tests.support.server import server_on_s3
@@ -132,7 +135,8 @@ class Ways:
             self.calls.update(calls if way == "turnstile" else {})
 
     def figures(self) -> dict[str, Any]:
-        """What was measured: ``requests`` are of S3, per INSERT, ``calls`` of Turnstile's server."""
+        """What was measured: ``requests`` are of S3, per INSERT, ``calls`` of Turnstile's
+        server."""
         medians = {way: round(statistics.median(times), 1) for way, times in self.taken.items()}
         rounds = len(self.taken["turnstile"])
         return {

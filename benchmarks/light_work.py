@@ -2,9 +2,10 @@
 
     .venv/bin/python -m benchmarks.light_work [FILES ...]
 
-For each number of files a log is written into a temporary folder: commits of up to 100,000 files, partitioned, with
-statistics of eight columns. Then, each in a process of its own, whose peak memory counts: the first checkpoint, from
-commits only; ten commits later the next one, from the first; and reading all files.
+For each number of files a log is written into a temporary folder: commits of up to 100,000 files,
+partitioned, with statistics of eight columns. Then, each in a process of its own, whose peak memory
+counts: the first checkpoint, from commits only; ten commits later the next one, from the first; and
+reading all files.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def write_log(folder: Path, files: int) -> int:
 
 
 def write_later(folder: Path, version: int, files: int) -> int:
-    """Ten commits that each replace a hundredth of the files, 1000 at most; returns the last version."""
+    """Ten commits that each replace a hundredth of the files, 1000 at most; returns the last
+    version."""
     storage = FileStorage(str(folder))
     changed = min(1000, files // 100)
     for later in range(LATER):

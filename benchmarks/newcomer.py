@@ -1,8 +1,10 @@
-"""A newcomer's first half hour, timed: ``python -m benchmarks.newcomer`` on a fresh clone of the last commit.
+"""A newcomer's first half hour, timed: ``python -m benchmarks.newcomer`` on a fresh clone of the
+last commit.
 
-Runs what README.md and docs/quickstart.md say, in their order, by the very lines of these pages: set-up, server, console, a first
-table by SQL, two writers that race, a conflict that loses, a second engine, a repair, and the end. The section about S3 is left
-out: it wants a store. A step that fails ends the walk with its output.
+Runs what README.md and docs/quickstart.md say, in their order, by the very lines of these pages:
+set-up, server, console, a first table by SQL, two writers that race, a conflict that loses, a
+second engine, a repair, and the end. The section about S3 is left out: it wants a store. A step
+that fails ends the walk with its output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""OPTIMIZE of a table of a lake beside Delta's own of an equal path-based table: ``python -m benchmarks.optimize``.
+"""OPTIMIZE of a table of a lake beside Delta's own of an equal path-based table:
+``python -m benchmarks.optimize``.
 
-Both tables get the same rows by the same writes, with the same features but the one that makes a table catalog-managed, in a number of small
-files in each of four partitions. Delta's command commits all bins at once, ``optimize()`` each bin by itself, so that another writer's commit
-costs one bin. Said for each round: seconds, files and bytes rewritten and written, the sizes of the files that are left, and whether the rows are equal.
+Both tables get the same rows by the same writes, with the same features but the one that makes a
+table catalog-managed, in a number of small files in each of four partitions. Delta's command
+commits all bins at once, ``optimize()`` each bin by itself, so that another writer's commit costs
+one bin. Said for each round: seconds, files and bytes rewritten and written, the sizes of the files
+that are left, and whether the rows are equal.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Draws what ``benchmarks.streaming`` and ``benchmarks.server_commits`` measured (``--out``): ``python -m benchmarks.plots FILE ...``.
+"""Draws what ``benchmarks.streaming`` and ``benchmarks.server_commits`` measured (``--out``):
+``python -m benchmarks.plots FILE ...``.
 
-Writes docs/images/streaming.svg, streaming-growth.svg and server-commits.svg, those for which the files have figures. Several
-runs of one heat become one by their medians.
+Writes docs/images/streaming.svg, streaming-growth.svg and server-commits.svg, those for which the
+files have figures. Several runs of one heat become one by their medians.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def colour(title: str) -> str:
 
 
 def medians(results: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
-    """One result for each combination of ``keys``, in the order of their first; numbers are medians."""
+    """One result for each combination of ``keys``, in the order of their first; numbers are
+    medians."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for result in results:
         groups.setdefault(tuple(result[key] for key in keys), []).append(result)

@@ -1,10 +1,11 @@
 """CPU time of one warm request on Lambda and DynamoDB: ``python -m benchmarks.request_cpu``.
 
-A server in a process of its own gives every request the same answer, over real HTTP connections that stay open (no TLS),
-so that the CPU time of this process is the client's. Requests are the ones that the adapter sends and the gateway's event
-of a small inline commit of Spark; the answers hold a row with eight unpublished commits, 7 kB as JSON. All kinds take
-turns in batches; of these the median is shown, and the least, which other work on the machine disturbs least. Calls of
-Python functions are counted beside it: they are the same on every machine (bounds are asserted in
+A server in a process of its own gives every request the same answer, over real HTTP connections
+that stay open (no TLS), so that the CPU time of this process is the client's. Requests are the ones
+that the adapter sends and the gateway's event of a small inline commit of Spark; the answers hold a
+row with eight unpublished commits, 7 kB as JSON. All kinds take turns in batches; of these the
+median is shown, and the least, which other work on the machine disturbs least. Calls of Python
+functions are counted beside it: they are the same on every machine (bounds are asserted in
 tests/functional/deploy/test_calls_of_a_request.py).
 
     HTTP alone     urllib3 sends the same bytes and reads the answer: what is left if nothing else took any time
@@ -99,7 +100,8 @@ def cases(commit: WarmCommit, space: Space, accepting: str, refusing: str) -> di
         ("UpdateItem", "HTTP alone"): lambda: pool.urlopen("POST", "/", body=body, headers=headers).data
     }
     for who, open_client in (("botocore", plain_dynamodb), ("ours", dynamodb)):
-        client, refused = open_client(accepting), open_client(refusing)
+        client = open_client(accepting)
+        refused = open_client(refusing)
         made["UpdateItem", who] = lambda client=client: client.update_item(**request)
         made["UpdateItem, refused", who] = _refused(refused, request)
         made["GetItem", who] = lambda client=client: client.get_item(**key)

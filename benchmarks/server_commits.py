@@ -1,7 +1,8 @@
-"""Commits a second through the server, beside a bare endpoint that does one synced insert: ``python -m benchmarks.server_commits``.
+"""Commits a second through the server, beside a bare endpoint that does one synced insert:
+``python -m benchmarks.server_commits``.
 
-Clients are processes that speak HTTP/1.1 over one socket each, as cheaply as Python can. Every heat has fresh tables, and ends
-when everything is acknowledged; the published log is checked afterwards.
+Clients are processes that speak HTTP/1.1 over one socket each, as cheaply as Python can. Every heat
+has fresh tables, and ends when everything is acknowledged; the published log is checked afterwards.
 
     named, 1 client on 1 table        the latency that one writer sees
     named, 8 clients on 8 tables      writers that do not meet
@@ -71,7 +72,8 @@ class Connection:
 
 
 def named(port: int, table_id: str, count: int) -> tuple[list[float], Counter]:
-    """Commits that name their version; a conflict says the latest one, and the next attempt follows it."""
+    """Commits that name their version; a conflict says the latest one, and the next attempt follows
+    it."""
     connection = Connection(port)
     ms = []
     other = Counter()
@@ -142,7 +144,8 @@ def _play(play: Callable[[], Any], barrier: Any, out: Any) -> None:
 def heat(
     title: str, play: Callable, port: int, targets: list[str], count: int, *, pids: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Plays one heat: a client for each target. CPU is that of the server's processes, publishing included."""
+    """Plays one heat: a client for each target. CPU is that of the server's processes, publishing
+    included."""
     out = multiprocessing.Queue()
     barrier = multiprocessing.Barrier(len(targets) + 1)
     clients = [
@@ -179,7 +182,7 @@ def heat(
     return figures
 
 
-# -- the bare endpoint ----------------------------------------------------------------------------------------------------
+# -- the bare endpoint -------------------------------------------------------------------------------------------------
 
 
 @functools.cache

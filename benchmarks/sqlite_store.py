@@ -1,7 +1,9 @@
-"""Conditional writes on the SQLite store, beside what the disk alone takes: ``python -m benchmarks.sqlite_store --folder .``
+"""Conditional writes on the SQLite store, beside what the disk alone takes:
+``python -m benchmarks.sqlite_store --folder .``
 
-Each thread raises its own row of a realistic HEAD by conditional writes. Before each round the bare disk is measured: the
-bytes of one such write into a file that has its size, and ``fdatasync``. ``overhead`` is the median of a write less that.
+Each thread raises its own row of a realistic HEAD by conditional writes. Before each round the bare
+disk is measured: the bytes of one such write into a file that has its size, and ``fdatasync``.
+``overhead`` is the median of a write less that.
 """
 
 from __future__ import annotations

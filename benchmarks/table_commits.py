@@ -1,15 +1,18 @@
 """Commits a second of one hot table, and what each costs: ``python -m benchmarks.table_commits``.
 
-Writers append to one table by tickets, again and again without a break. Requests to the store take as long as DynamoDB's do in the same region, in
-virtual time (``catalog_racing``), so a busy machine changes no figure; computing takes no time. A row takes 1,000 write units a second, as a partition of
-DynamoDB does: beyond that requests are throttled, and sent again after a pause, as the adapter does.
+Writers append to one table by tickets, again and again without a break. Requests to the store take
+as long as DynamoDB's do in the same region, in virtual time (``catalog_racing``), so a busy machine
+changes no figure; computing takes no time. A row takes 1,000 write units a second, as a partition
+of DynamoDB does: beyond that requests are throttled, and sent again after a pause, as the adapter
+does.
 
     alone       one process, each commit with a write of its own
     shared      one process: commits that wait share writes (``delta.shared_commits``)
     servers     several processes whose groups race each other
     owner       the same number of processes, each of which hands its commits to the one that owns the table: a hop of 1 ms there and back
 
-Publishing is stood in for by its writes of the HEAD, which raise the floor. In the end every acknowledged commit is in the table's history once.
+Publishing is stood in for by its writes of the HEAD, which raise the floor. In the end every
+acknowledged commit is in the table's history once.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ ROW_UNITS_S: Final = 1_000
 """Write units that a row takes a second."""
 
 BURST_S: Final = 1.0
-"""For so long a row may have taken nothing, and take it later at once; far less than DynamoDB's 300 s, so that a short run shows the limit."""
+"""For so long a row may have taken nothing, and take it later at once; far less than DynamoDB's 300
+s, so that a short run shows the limit."""
 
 FLOOR_S: Final = 0.05
 """How often the stand-in for the publisher raises the floor."""
@@ -132,7 +136,9 @@ class Heat:
 def run_heat(way: str, writers: int, processes: int, seconds: float) -> Heat:
     """Runs one heat, and checks the table's history."""
     processes = 1 if way in ("alone", "shared") else processes
-    time, meter, heat = VirtualTime(), Meter(), Heat(way, writers, processes)
+    time = VirtualTime()
+    meter = Meter()
+    heat = Heat(way, writers, processes)
     backend = Backend(FAKE)
     realm = f"table{uuid.uuid4().hex}"
     delay = Network(1.0, time.sleep)

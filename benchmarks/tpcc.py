@@ -1,15 +1,19 @@
 """Transactions over nine tables in Spark SQL, as in TPC-C: ``python -m benchmarks.tpcc``.
 
-One warehouse with its ten districts, so that terminals meet, and the five transactions in TPC-C's mix: new order (45 %), payment
-(43), order status, delivery and stock level (4 each). Not TPC-C itself: no think times, no screens, a delivery is one
-transaction over all districts, names are numbers, and 1 % of the new orders name no item that exists and are given up.
+One warehouse with its ten districts, so that terminals meet, and the five transactions in TPC-C's
+mix: new order (45 %), payment (43), order status, delivery and stock level (4 each). Not TPC-C
+itself: no think times, no screens, a delivery is one transaction over all districts, names are
+numbers, and 1 % of the new orders name no item that exists and are given up.
 
-Every transaction is a function of plain Spark SQL that ``lake.retry`` runs under snapshot isolation, under which TPC-C is
-serializable (Fekete et al., 2005). Terminals are threads of one Spark application. Tables of rows that are updated one by one are
-partitioned by district, as a database would lock them by row, and without deletion vectors: their files are small. After each heat TPC-C's conditions of consistency (3.3.2.1 to 3.3.2.4)
-are checked, and that every acknowledged payment is in the history once.
+Every transaction is a function of plain Spark SQL that ``lake.retry`` runs under snapshot
+isolation, under which TPC-C is serializable (Fekete et al., 2005). Terminals are threads of one
+Spark application. Tables of rows that are updated one by one are partitioned by district, as a
+database would lock them by row, and without deletion vectors: their files are small. After each
+heat TPC-C's conditions of consistency (3.3.2.1 to 3.3.2.4) are checked, and that every acknowledged
+payment is in the history once.
 
-LakeVilla's paper (Table 4) has 3.49 to 3.67 transactions a minute with one client and 2.79 to 2.81 with sixteen, on S3 with 48 cores.
+LakeVilla's paper (Table 4) has 3.49 to 3.67 transactions a minute with one client and 2.79 to 2.81
+with sixteen, on S3 with 48 cores.
 """
 
 from __future__ import annotations
@@ -59,7 +63,8 @@ class NoSuchItem(Exception):
 
 @dataclass
 class Terminal:
-    """One client, and what it did: ``ms`` by transaction, acknowledged payments, runs that had to be repeated."""
+    """One client, and what it did: ``ms`` by transaction, acknowledged payments, runs that had to
+    be repeated."""
 
     spark: Any
     lake: Any
@@ -79,7 +84,8 @@ class Terminal:
             self.one(self.random.choices(names, weights)[0])
 
     def one(self, name: str) -> None:
-        """Runs one transaction until it is committed, or has lost as often as ``lake.retry`` allows."""
+        """Runs one transaction until it is committed, or has lost as often as ``lake.retry``
+        allows."""
         self._acknowledged = lambda: None
         transaction: Callable[[Any], None] = getattr(self, name.replace(" ", "_"))()
         began_s = time.monotonic()
@@ -109,7 +115,8 @@ class Terminal:
     # Each returns the function that is run, and run again after a conflict, with the same input.
 
     def new_order(self) -> Callable[[Any], None]:
-        (district, customer), lines = self._who(), self.random.randint(5, 15)
+        district, customer = self._who()
+        lines = self.random.randint(5, 15)
         wanted = dict.fromkeys(self.random.sample(range(1, self.items + 1), lines))
         pieces = {item: self.random.randint(1, 10) for item in wanted}
         if self.random.random() < 0.01:
@@ -147,7 +154,8 @@ class Terminal:
         return run
 
     def payment(self) -> Callable[[Any], None]:
-        (district, customer), amount = self._who(), f"{self.random.uniform(1, 5000):.2f}"
+        district, customer = self._who()
+        amount = f"{self.random.uniform(1, 5000):.2f}"
         id = f"{self.random.getrandbits(128):032x}"
 
         def run(txn: Any) -> None:
@@ -205,7 +213,8 @@ class Terminal:
         return run
 
     def stock_level(self) -> Callable[[Any], None]:
-        district, level = self.random.randint(1, DISTRICTS), self.random.randint(10, 20)
+        district = self.random.randint(1, DISTRICTS)
+        level = self.random.randint(10, 20)
 
         def run(_txn: Any) -> None:
             following = self.sql(f"SELECT d_next_o_id AS o FROM lake.tpcc.district WHERE d_id = {district}").first().o
@@ -218,7 +227,8 @@ class Terminal:
 
 
 def load(spark: Any, customers: int, items: int) -> None:
-    """Creates and fills the tables: each district with as many orders as customers, a third of them not delivered."""
+    """Creates and fills the tables: each district with as many orders as customers, a third of them
+    not delivered."""
     spark.sql("CREATE NAMESPACE lake.tpcc")
     for table, columns in TABLES.items():
         partitioned = f"PARTITIONED BY ({PARTITIONS[table]})" if table in PARTITIONS else ""
@@ -240,7 +250,8 @@ def load(spark: Any, customers: int, items: int) -> None:
 
 
 def check(spark: Any, payments: list[str]) -> None:
-    """TPC-C's conditions of consistency 1 to 4 in one snapshot, and every acknowledged payment once. Raises AssertionError."""
+    """TPC-C's conditions of consistency 1 to 4 in one snapshot, and every acknowledged payment
+    once. Raises AssertionError."""
     wrong = {
         "w_ytd is the sum of d_ytd": "SELECT 1 FROM (SELECT sum(d_ytd) AS s FROM lake.tpcc.district), lake.tpcc.warehouse WHERE s <> w_ytd",
         "w_ytd is the sum of payments": "SELECT 1 FROM (SELECT coalesce(sum(h_amount), 0) AS s FROM lake.tpcc.history), "
@@ -260,7 +271,8 @@ def check(spark: Any, payments: list[str]) -> None:
 def heat(  # noqa: PLR0917 - what one heat is made of
     spark: Any, lake: Any, terminals: int, seconds: float, customers: int, items: int, seed: int, fair_after: int | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Runs the mix by so many terminals for so long; returns figures and the acknowledged payments."""
+    """Runs the mix by so many terminals for so long; returns figures and the acknowledged
+    payments."""
     clients = [
         Terminal(spark, lake, customers, items, random.Random(f"{seed} {terminals} {number}"), fair_after)
         for number in range(terminals)
@@ -301,7 +313,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="file that the figures are appended to, a JSON line each")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Server.start(Path(folder) / "home", 0) as server:
-        # Statements of some rows: compiling a query takes longer than interpreting it, and planning it anew between its stages too.
+        # Statements of some rows: compiling a query takes longer than interpreting it, and planning
+        # it anew between its stages too.
         options_of_spark = {
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
             "spark.sql.codegen.wholeStage": "false",

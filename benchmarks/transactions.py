@@ -1,8 +1,10 @@
-"""What a transaction over tables costs beside a single commit: ``python -m benchmarks.transactions``.
+"""What a transaction over tables costs beside a single commit:
+``python -m benchmarks.transactions``.
 
-One client on a server sends, in turns, a single commit and groups of 2, 10 and 100 tables, so that all see the same machine;
-each group is one request. Beside them the same tables written one after the other by single commits, and cuts of them. Every
-commit is inline and names its version. The published logs are checked afterwards.
+One client on a server sends, in turns, a single commit and groups of 2, 10 and 100 tables, so that
+all see the same machine; each group is one request. Beside them the same tables written one after
+the other by single commits, and cuts of them. Every commit is inline and names its version. The
+published logs are checked afterwards.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class Writer:
         return {"version": version, "base": version - 1, "inline": {"content": content}}
 
     def _post(self, path: str, body: dict[str, Any]) -> float:
-        """Sends until it is accepted (a backlog may be full for a while); returns the ms of the request that was."""
+        """Sends until it is accepted (a backlog may be full for a while); returns the ms of the
+        request that was."""
         encoded = json.dumps(body).encode()
         while True:
             began = time.perf_counter()

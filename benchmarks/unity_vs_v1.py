@@ -1,8 +1,10 @@
-"""Load and commit over HTTP, through Unity's API and through ``/v1``, side by side: ``python -m benchmarks.unity_vs_v1``.
+"""Load and commit over HTTP, through Unity's API and through ``/v1``, side by side:
+``python -m benchmarks.unity_vs_v1``.
 
-Two tables made alike on one embedded stack, one for each API; every round does each operation once, in an order that
-changes from round to round, so that what disturbs one disturbs all. A commit counts from the content in memory to the
-answer: a staged one writes its file first. Prints medians, the answers' sizes, and the requests that one INSERT makes.
+Two tables made alike on one embedded stack, one for each API; every round does each operation once,
+in an order that changes from round to round, so that what disturbs one disturbs all. A commit
+counts from the content in memory to the answer: a staged one writes its file first. Prints medians,
+the answers' sizes, and the requests that one INSERT makes.
 
     load      the table by name: metadata and the commits that are not published yet
     commit    one file added, version named; staged through both APIs, and inline through /v1

@@ -1,13 +1,18 @@
-"""A stream of small commits with readers, with and without maintenance: ``python -m benchmarks.upkeep``.
+"""A stream of small commits with readers, with and without maintenance:
+``python -m benchmarks.upkeep``.
 
-A writer for each of three tables appends ten rows at a time over HTTP, at a steady pace; four Spark threads read. With maintenance, a thread rewrites small
-files (``optimize``) all the time, one table after the other, and the server does its light work; without it neither is done. A reader knows what it must see, whatever
-version it reads: a table has the ids from 0 on without a gap, in whole batches of ten, and never fewer than a reader saw before. Half-way a clone and a named snapshot
-are made. At the end versions of the whole run are read by time travel, the clone and the snapshot must show what they did, and every version is checked
-from the published log: the data files that it names are there, and their rows are whole batches without a gap, never fewer than in the version before.
+A writer for each of three tables appends ten rows at a time over HTTP, at a steady pace; four Spark
+threads read. With maintenance, a thread rewrites small files (``optimize``) all the time, one table
+after the other, and the server does its light work; without it neither is done. A reader knows what
+it must see, whatever version it reads: a table has the ids from 0 on without a gap, in whole
+batches of ten, and never fewer than a reader saw before. Half-way a clone and a named snapshot are
+made. At the end versions of the whole run are read by time travel, the clone and the snapshot must
+show what they did, and every version is checked from the published log: the data files that it
+names are there, and their rows are whole batches without a gap, never fewer than in the version
+before.
 
-Said at every sample: files of a table, versions since its newest checkpoint, and how long a reader takes to plan and to run a query, from a Delta log
-that nobody has cached.
+Said at every sample: files of a table, versions since its newest checkpoint, and how long a reader
+takes to plan and to run a query, from a Delta log that nobody has cached.
 """
 
 from __future__ import annotations
@@ -46,7 +51,8 @@ class WrongRows(Exception):
 
 
 def check(row: Any, where: str) -> int:
-    """Returns how many rows a query saw, which must be whole batches without a gap. Raises WrongRows."""
+    """Returns how many rows a query saw, which must be whole batches without a gap. Raises
+    WrongRows."""
     count = int(row.rows)
     if count % ROWS or (count and (int(row.last), int(row.total)) != (count - 1, count * (count - 1) // 2)):
         raise WrongRows(f"{where}: {row}")
@@ -67,8 +73,8 @@ def file_totals(path: Path) -> Totals:
 
 
 def check_versions(folder: Path) -> int:
-    """Returns how many published versions a table has, each of which must show whole batches, and no fewer than the one before it, in files that are there.
-    Raises WrongRows."""
+    """Returns how many published versions a table has, each of which must show whole batches, and
+    no fewer than the one before it, in files that are there. Raises WrongRows."""
     commits = sorted(path for path in (folder / "_delta_log").glob("*.json") if path.stem.isdigit())
     if [int(path.stem) for path in commits] != list(range(len(commits))):
         raise WrongRows(f"{folder}: commits are missing")

@@ -1,15 +1,18 @@
-"""How often transactions over tables are refused, by what is judged: ``python -m benchmarks.warehouse``.
+"""How often transactions over tables are refused, by what is judged:
+``python -m benchmarks.warehouse``.
 
-The mix of TreeCat's section on concurrency (derived from TPC-DS), over a fact table and a dimension, by clients that are processes of
-their own and speak HTTP to one server. A transaction reads and writes actions of Delta's logs with statistics, as engines
-write them; there are no data files.
+The mix of TreeCat's section on concurrency (derived from TPC-DS), over a fact table and a
+dimension, by clients that are processes of their own and speak HTTP to one server. A transaction
+reads and writes actions of Delta's logs with statistics, as engines write them; there are no data
+files.
 
     144  fact insert        reads the customers of a range of business ids, adds a file of sales
      12  dimension insert   adds a file of customers, whose ids are a range
      12  fact delete        reads the sales of a range of days, removes the files in it
       1  optimize           puts small files of sales together, which changes no data
 
-All are serializable. What a client does with a group that the server refuses, because a table has a later version, is the difference:
+All are serializable. What a client does with a group that the server refuses, because a table has a
+later version, is the difference:
 
     table     gives it up: a table that it touched has changed
     file      reads the commits that won; a read conflicts with every file that was added to its table
@@ -64,13 +67,15 @@ File = dict[str, Any]
 def range_of(file: File) -> tuple[int, int]:
     """The least and the greatest value in a file, by its statistics."""
     stats = json.loads(file["stats"])
-    ((low,), (high,)) = stats["minValues"].values(), stats["maxValues"].values()
+    (low,) = stats["minValues"].values()
+    (high,) = stats["maxValues"].values()
     return low, high
 
 
 @dataclass
 class View:
-    """A table as a client has read it: its files at ``version``, and the commits after that which it has read."""
+    """A table as a client has read it: its files at ``version``, and the commits after that which
+    it has read."""
 
     table: RaceTable
     version: int = 0
@@ -106,7 +111,8 @@ class View:
 
 
 class Client:
-    """One client: a transaction after the other, each from a fresh cut. Counts what became of them."""
+    """One client: a transaction after the other, each from a fresh cut. Counts what became of
+    them."""
 
     def __init__(self, port: int, tables: dict[str, RaceTable], judged: str, seed: int) -> None:
         self._connection = Connection(port)

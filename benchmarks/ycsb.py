@@ -1,13 +1,18 @@
-"""YCSB's workloads A, B, C, D and F in Spark SQL, beside plain Delta: ``python -m benchmarks.ycsb``.
+"""YCSB's workloads A, B, C, D and F in Spark SQL, beside plain Delta:
+``python -m benchmarks.ycsb``.
 
-A: half reads, half updates. B: 95 % reads. C: reads. D: 95 % reads of what is newest, the rest inserts. F: half reads, half reads followed by an
-update of the same record. Records are chosen by YCSB's Zipf distribution. Every operation is one statement, or for F two, by threads of one Spark
-application; both systems have equal tables of the same records, partitioned alike, without deletion vectors (their files are small), and take turns.
+A: half reads, half updates. B: 95 % reads. C: reads. D: 95 % reads of what is newest, the rest
+inserts. F: half reads, half reads followed by an update of the same record. Records are chosen by
+YCSB's Zipf distribution. Every operation is one statement, or for F two, by threads of one Spark
+application; both systems have equal tables of the same records, partitioned alike, without deletion
+vectors (their files are small), and take turns.
 
-On Turnstile an operation runs in ``lake.retry`` under snapshot isolation. On plain Delta, a table by its path, a statement that loses is an
-exception for the client, which sends it again, up to as often as ``lake.retry`` does. ``reruns`` are the runs after the first of an operation on
-either system, ``exceptions`` what the client's own code had to handle. F on plain Delta cannot know that what it read has changed: its two statements are not one transaction. So the end is
-checked: the sum of what was added is what was acknowledged, and what is lost of it is printed.
+On Turnstile an operation runs in ``lake.retry`` under snapshot isolation. On plain Delta, a table
+by its path, a statement that loses is an exception for the client, which sends it again, up to as
+often as ``lake.retry`` does. ``reruns`` are the runs after the first of an operation on either
+system, ``exceptions`` what the client's own code had to handle. F on plain Delta cannot know that
+what it read has changed: its two statements are not one transaction. So the end is checked: the sum
+of what was added is what was acknowledged, and what is lost of it is printed.
 
 LakeVilla's paper has no aborts where Delta aborts.
 """
@@ -50,7 +55,8 @@ _CONFLICTS: Final = (
 
 
 class Zipf:
-    """YCSB's choice of records: the n-th most popular one with a probability of 1 / n to the power of 0.99."""
+    """YCSB's choice of records: the n-th most popular one with a probability of 1 / n to the power
+    of 0.99."""
 
     def __init__(self, count: int) -> None:
         self._sums = list(itertools.accumulate(1 / rank**0.99 for rank in range(1, count + 1)))
@@ -211,7 +217,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="file that the figures are appended to, a JSON line each")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Server.start(Path(folder) / "home", 0) as server:
-        # Delta's log store for several writers of one process on a local disk; its default one tears commits there.
+        # Delta's log store for several writers of one process on a local disk; its default one
+        # tears commits there.
         options_of_spark = {
             "spark.sql.warehouse.dir": f"{folder}/warehouse",
             "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",

@@ -1,4 +1,5 @@
-"""Tests, one folder for each kind and in it one for each subject; what they share is in ``support``."""
+"""Tests, one folder for each kind and in it one for each subject; what they share is in
+``support``."""
 
 import pytest
 

@@ -1,7 +1,9 @@
-"""Servers and emulated deployments as fixtures, started once per pytest session (and xdist worker) and only if a test asks.
+"""Servers and emulated deployments as fixtures, started once per pytest session (and xdist worker)
+and only if a test asks.
 
-A test that uses ``stack`` or ``s3_stack`` is marked ``stack`` by that alone. And what holds for every run of tests: files
-with slow or long tests go first, a session that is told to end prints its summary, and a failure tells the end of a long log.
+A test that uses ``stack`` or ``s3_stack`` is marked ``stack`` by that alone. And what holds for
+every run of tests: files with slow or long tests go first, a session that is told to end prints its
+summary, and a failure tells the end of a long log.
 """
 
 from __future__ import annotations
@@ -26,17 +28,20 @@ if TYPE_CHECKING:
 
 STACKS = ("stack", "s3_stack")
 LONGEST = 10_000
-"""Characters of captured output that a failure tells: a property that fails logs megabytes before it does."""
+"""Characters of captured output that a failure tells: a property that fails logs megabytes before
+it does."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties have the profile of ``tests.support.examples``. SIGTERM ends a session as Ctrl-C does, with a summary.
-    Where CI asks for it, failures are recorded (``tests.support.ci.second_chance``)."""
+    """Properties have the profile of ``tests.support.examples``. SIGTERM ends a session as Ctrl-C
+    does, with a summary. Where CI asks for it, failures are recorded
+    (``tests.support.ci.second_chance``)."""
     from tests.support.ci.second_chance import VARIABLE, Recorder
     from tests.support.examples import load_profile
 
     load_profile()
-    # Sessions that tests start, as those of mutants do, must not record their failures as this session's.
+    # Sessions that tests start, as those of mutants do, must not record their failures as this
+    # session's.
     if (records := os.environ.pop(VARIABLE, None)) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(Path(records)), "failures")
     if threading.current_thread() is threading.main_thread():
@@ -58,7 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Ten thousand items and their modules stay: looking for garbage among them took a third of a collection's time."""
+    """Ten thousand items and their modules stay: looking for garbage among them took a third of a
+    collection's time."""
     gc.disable()
     try:
         return (yield)
@@ -88,7 +94,8 @@ def _end(text: str) -> str:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server on SQLite with its tables in files below its home: ``url``, ``client()``, ``home``, ..."""
+    """A server on SQLite with its tables in files below its home: ``url``, ``client()``, ``home``,
+    ..."""
     from turnstile_server import Server
 
     with Server.start(tmp_path_factory.mktemp("server"), 0) as running:
@@ -107,7 +114,8 @@ def server_on_s3(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An emulated deployment with its tables in files below its home: ``url``, ``client()``, ``env``, ``aws(service)``, ..."""
+    """An emulated deployment with its tables in files below its home: ``url``, ``client()``,
+    ``env``, ``aws(service)``, ..."""
     from turnstile_local import Stack
 
     with Stack.start(tmp_path_factory.mktemp("stack"), port=0) as running:
@@ -116,7 +124,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def s3_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The same with its tables in the emulated S3, below ``s3://lake/warehouse``, and functions held to their roles."""
+    """The same with its tables in the emulated S3, below ``s3://lake/warehouse``, and functions
+    held to their roles."""
     from turnstile_local import Stack
 
     home = tmp_path_factory.mktemp("s3-stack")
@@ -149,8 +158,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     work = tmp_path_factory.mktemp("spark")
     options = {
         "spark.sql.warehouse.dir": str(work / "warehouse"),
-        # Queries are small and each differs: compiling them, collecting garbage in parallel or often, and planning again after
-        # each stage cost more than they gain.
+        # Queries are small and each differs: compiling them, collecting garbage in parallel or
+        # often, and planning again after each stage cost more than they gain.
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn500m",
         "spark.driver.memory": "2g",
         "spark.sql.adaptive.enabled": "false",
@@ -173,7 +182,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def planned_in_stages(spark: Any) -> Iterator[None]:
-    """Plans queries again after each stage, as Spark does by default. For tests that look at the plans of queries."""
+    """Plans queries again after each stage, as Spark does by default. For tests that look at the
+    plans of queries."""
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     yield
     spark.conf.set("spark.sql.adaptive.enabled", "false")

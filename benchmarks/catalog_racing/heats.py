@@ -1,4 +1,5 @@
-"""Races of writers as threads or as processes, which all start together, and the check of the catalog's log (I9)."""
+"""Races of writers as threads or as processes, which all start together, and the check of the
+catalog's log (I9)."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
 
 Mode = Literal["line", "no line", "sandboxes", "processes"]
-"""How writers share: ``line`` and ``no line`` are threads of one process with one cache, which stand in line or do not;
-``sandboxes`` are threads that share nothing but the tables; ``processes`` are processes."""
+"""How writers share: ``line`` and ``no line`` are threads of one process with one cache, which
+stand in line or do not; ``sandboxes`` are threads that share nothing but the tables; ``processes``
+are processes."""
 
 _PATIENCE = 120  # seconds, for processes to start
 _PAGE = 17  # commits; less than any log here has, so that every walk turns pages
@@ -43,10 +45,11 @@ def _as_it_is(world: World) -> World:
 
 
 class Race(msgspec.Struct, frozen=True):
-    """What is raced for: ``kinds`` of changes, one writer each, for ``seconds`` or ``commits`` each.
+    """What is raced for: ``kinds`` of changes, one writer each, for ``seconds`` or ``commits``
+    each.
 
-    ``names`` are in the catalog before; ``starving`` and ``deadline_ms`` as the Committer has them (of 1 and more nobody
-    asks for a turn).
+    ``names`` are in the catalog before; ``starving`` and ``deadline_ms`` as the Committer has them
+    (of 1 and more nobody asks for a turn).
     """
 
     mode: Mode
@@ -63,7 +66,8 @@ class Race(msgspec.Struct, frozen=True):
 
 
 class Heat(msgspec.Struct):
-    """A race that was run: the report of every writer, what it cost, and every violated property as a sentence."""
+    """A race that was run: the report of every writer, what it cost, and every violated property as
+    a sentence."""
 
     race: Race
     realm: str
@@ -96,7 +100,8 @@ def run(backend: Backend, race: Race, *, latency: float = 0.0, through: Through 
     """Race in a fresh realm of ``backend``, and check what came of it.
 
     Args:
-        latency: times that of ``Network``, in virtual time; 0 for the backend's own. The fake's threads only.
+        latency: times that of ``Network``, in virtual time; 0 for the backend's own. The fake's
+            threads only.
         through: what threads see of the world; processes see it as it is.
     """
     realm = fresh_realm(backend, race.names)
@@ -127,7 +132,8 @@ def _committer(world: World, race: Race, time: VirtualTime | None = None) -> Com
 
 
 def _virtually(backend: Backend, realm: str, race: Race, latency: float) -> tuple[list[WriterReport], Counts]:
-    meter, time = Meter(), VirtualTime()
+    meter = Meter()
+    time = VirtualTime()
     network = Network(latency, time.sleep)
 
     def sandbox() -> Committer:

@@ -1,8 +1,8 @@
 """Ports that count what goes through them, and may answer late.
 
-Write units follow DynamoDB's rules ("Capacity unit consumption": 1 kB of the item each, twice that in a transaction, and
-for a refused write as much as for one that is applied). They are computed here, because a refusal does not say what it
-cost. Reads are counted as requests only.
+Write units follow DynamoDB's rules ("Capacity unit consumption": 1 kB of the item each, twice that
+in a transaction, and for a refused write as much as for one that is applied). They are computed
+here, because a refusal does not say what it cost. Reads are counted as requests only.
 """
 
 from __future__ import annotations
@@ -76,10 +76,11 @@ def units(row: Row | None) -> int:
 
 
 class Network:
-    """How long requests take that have nowhere to go: a log-normal distribution around a median a kind of request.
+    """How long requests take that have nowhere to go: a log-normal distribution around a median a
+    kind of request.
 
-    The medians are an assumption, of the order that clients in the same region see; no ratio of two heats depends on
-    them by much.
+    The medians are an assumption, of the order that clients in the same region see; no ratio of two
+    heats depends on them by much.
     """
 
     READ: Final = 0.003
@@ -101,7 +102,8 @@ def at_once(median: float) -> None:
 
 
 class MeteredRefs:
-    """``turnstile.store.ports.Refs``, metered. ``named``: count calls as requests, for stores that send none."""
+    """``turnstile.store.ports.Refs``, metered. ``named``: count calls as requests, for stores that
+    send none."""
 
     def __init__(self, refs: Refs, meter: Meter, *, delay: Delay = at_once, named: bool = False) -> None:
         self._refs = refs

@@ -1,7 +1,7 @@
 """Worlds to race in, each with a realm of its own on shared tables; and virtual time.
 
-In virtual time threads run one at a time, always the one whose waiting ends first. Computing takes no time; requests and
-pauses do. So a busy machine changes no figure.
+In virtual time threads run one at a time, always the one whose waiting ends first. Computing takes
+no time; requests and pauses do. So a busy machine changes no figure.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ T = TypeVar("T")
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A catalog that another process can find: ``name`` and ``url`` of the backend, and its realm."""
+    """A catalog that another process can find: ``name`` and ``url`` of the backend, and its
+    realm."""
 
     name: str
     url: str
@@ -68,7 +69,8 @@ def world_of(
 
 
 def fresh_realm(backend: Backend, names: int = 0) -> str:
-    """A realm with ``main``, in which ``names`` namespaces are there already: made in one change."""
+    """A realm with ``main``, in which ``names`` namespaces are there already: made in one
+    change."""
     realm = f"race{next(_REALMS)}"
     world = world_of(backend, realm)
     bootstrap.ensure(world, lake_root=_LAKE)

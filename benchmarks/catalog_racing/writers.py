@@ -1,4 +1,5 @@
-"""What one writer does: change number 0, 1, 2, ... of a catalog, each sent until its outcome is final."""
+"""What one writer does: change number 0, 1, 2, ... of a catalog, each sent until its outcome is
+final."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from turnstile.catalog.core.paths import Path
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled
 
 Kind = Literal["grow", "update", "large"]
-"""``grow``: a new namespace each; ``update``: a property of the writer's own; ``large``: one of each of its hundred."""
+"""``grow``: a new namespace each; ``update``: a property of the writer's own; ``large``: one of
+each of its hundred."""
 
 _LARGE = 100
 
@@ -97,7 +99,8 @@ class Writer:
         report.ended.append(self._seconds() - began)
 
     def _change(self, number: int) -> Callable[[View], Edit | None]:
-        """As clients send it; None if it is there already, from an attempt whose answer was lost."""
+        """As clients send it; None if it is there already, from an attempt whose answer was
+        lost."""
         paths = self._paths(number)
         ids = [f"{self.report.name}-{number}" for _ in paths]
 

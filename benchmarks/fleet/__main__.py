@@ -76,7 +76,16 @@ def _print(results: list[dict[str, Any]]) -> None:
     for name in names:
         table.add_column(name.replace("_", " "))
     for result in results:
-        table.add_row(*("" if result.get(name) is None else f"{result[name]:,}" if isinstance(result[name], int | float) else str(result[name]) for name in names))  # fmt: skip
+        table.add_row(
+            *(
+                ""
+                if result.get(name) is None
+                else f"{result[name]:,}"
+                if isinstance(result[name], int | float)
+                else str(result[name])
+                for name in names
+            )
+        )
     Console(width=240).print(table)
 
 
@@ -96,7 +105,8 @@ def scale_out(  # noqa: PLR0917 - each is an option
     only: Only = [],  # noqa: B006
     out: Out = None,
 ) -> None:
-    """1 to 2, 2 to 4, ... members: how fast granules change hands, and when each member has its part."""
+    """1 to 2, 2 to 4, ... members: how fast granules change hands, and when each member has its
+    part."""
     settings = Settings(granules, beat_ms, batch, in_flight, alone_beats)
     _each(only, out, lambda system: heats.scale_out(system, settings, members, patience_s))
 
@@ -154,7 +164,8 @@ def cost(
     ] = None,
     out: Out = None,
 ) -> None:
-    """Requests, capacity units and dollars on DynamoDB, beside three small servers. Counted, not measured."""
+    """Requests, capacity units and dollars on DynamoDB, beside three small servers. Counted, not
+    measured."""
     system = System("dynamodb", f"DynamoDB, prices of {prices().as_of}", SYSTEMS[1].open)
     _measure([system], out, lambda _: costs.results(members or SIZES))
 

@@ -1,7 +1,9 @@
-"""A member whose fleet is kept by a coordination service: what ZooKeeper's and etcd's clients share.
+"""A member whose fleet is kept by a coordination service: what ZooKeeper's and etcd's clients
+share.
 
-It decides as Turnstile's members do (``decisions.surplus``), and is told at once of what Turnstile's have to look for: who comes and goes, and granules that
-come to it. The next in the ring takes over from a member that is gone.
+It decides as Turnstile's members do (``decisions.surplus``), and is told at once of what
+Turnstile's have to look for: who comes and goes, and granules that come to it. The next in the ring
+takes over from a member that is gone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ Epochs = dict[str, int]
 
 
 class Service(Protocol):
-    """Members and granules in a coordination service, as one client sees them. Its session, or lease, ends ``ttl_s`` after its last sign of life."""
+    """Members and granules in a coordination service, as one client sees them. Its session, or
+    lease, ends ``ttl_s`` after its last sign of life."""
 
     changed: threading.Event
     """Set when members, or the granules given to this one, may be others than they were."""
@@ -49,14 +52,16 @@ class Service(Protocol):
         """Granules that were given to this member since the last call."""
 
     def move(self, granules: Mapping[str, int], to: str) -> bool:
-        """Makes ``to`` the owner of granules, all or none, if none of them changed hands since its epoch; epoch 0: that nobody owned."""
+        """Makes ``to`` the owner of granules, all or none, if none of them changed hands since its
+        epoch; epoch 0: that nobody owned."""
 
     def owned_by(self, id: str) -> Epochs:
         """The granules of a member that is gone."""
 
 
 class Churn:
-    """When a member leaves and joins again, and how long each takes. ``report`` is told of the times."""
+    """When a member leaves and joins again, and how long each takes. ``report`` is told of the
+    times."""
 
     def __init__(self, report: Callable[..., None]) -> None:
         self._report = report

@@ -1,4 +1,6 @@
-"""The cost model: requests and units counted through the ports (``tests.support.store.fleet_costs``, held by tests/unit/fleet), at the dated prices of ``turnstile_cost``."""
+"""The cost model: requests and units counted through the ports
+(``tests.support.store.fleet_costs``, held by tests/unit/fleet), at the dated prices of
+``turnstile_cost``."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ Event = dict[str, Any]
 
 @dataclass
 class Settings:
-    """What all members have in common. ``alone_beats``: how much more slowly a member of Turnstile's beats while it is alone."""
+    """What all members have in common. ``alone_beats``: how much more slowly a member of
+    Turnstile's beats while it is alone."""
 
     granules: int
     beat_ms: int = 1_000
@@ -43,7 +44,8 @@ class Running:
 
 
 class Members:
-    """All processes of one heat. What they report is in ``events``, in the order in which it came."""
+    """All processes of one heat. What they report is in ``events``, in the order in which it
+    came."""
 
     def __init__(self, opened: Opened, settings: Settings) -> None:
         self._opened = opened

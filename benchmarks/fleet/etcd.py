@@ -1,4 +1,5 @@
-"""Members and granules in etcd, through its JSON gateway: keys with a lease, a key for each granule, transactions."""
+"""Members and granules in etcd, through its JSON gateway: keys with a lease, a key for each
+granule, transactions."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def _prefix(key: str) -> dict[str, str]:
 
 
 class Etcd:
-    """``coordinated.Service``. A key's version is its granule's epoch. Every thread has a connection of its own."""
+    """``coordinated.Service``. A key's version is its granule's epoch. Every thread has a
+    connection of its own."""
 
     def __init__(self, port: int, id: str, ttl_s: float) -> None:
         self._port = port

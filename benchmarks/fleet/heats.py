@@ -17,8 +17,9 @@ UNEVEN = 0.25
 
 
 def scale_out(system: System, settings: Settings, most: int, patience_s: float) -> Iterator[Result]:
-    """Doubles the members until there are ``most``: how long after the new ones were told to join each has its part, and how many granules changed
-    hands a second between the first and the last that did."""
+    """Doubles the members until there are ``most``: how long after the new ones were told to join
+    each has its part, and how many granules changed hands a second between the first and the last
+    that did."""
     with heat(system, settings) as (opened, members):
         began_s = members.send(members.prepare([["m000"]]), "join")
         owns_all = members.wait(lambda: sum(members.owned.values()) >= settings.granules, patience_s, "all are claimed")
@@ -74,8 +75,9 @@ def _spread(members: Members, settings: Settings, count: int, patience_s: float)
 
 
 def failover(system: System, settings: Settings, count: int, patience_s: float) -> Iterator[Result]:
-    """Kills a member, then freezes another one, and lets that go on again. Times from the signal on: until the first of the others steps in for it, until each of its
-    granules is owned again, and the mean for a granule."""
+    """Kills a member, then freezes another one, and lets that go on again. Times from the signal
+    on: until the first of the others steps in for it, until each of its granules is owned again,
+    and the mean for a granule."""
     with heat(system, settings) as (_, members):
         _spread(members, settings, count, patience_s)
         time.sleep(6 * settings.beat_ms / 1000)
@@ -120,8 +122,8 @@ def failover(system: System, settings: Settings, count: int, patience_s: float) 
 def crowd(  # noqa: PLR0917 - each is an option
     system: System, settings: Settings, count: int, processes: int, steady_s: float, churn_s: float, patience_s: float
 ) -> Iterator[Result]:
-    """Many members: all join at once; then they do nothing but show life; then a new one comes; then each leaves and joins again every ``churn_s`` seconds, as in
-    the paper's section 6.7."""
+    """Many members: all join at once; then they do nothing but show life; then a new one comes;
+    then each leaves and joins again every ``churn_s`` seconds, as in the paper's section 6.7."""
     names = [f"m{number:03d}" for number in range(count)]
     with heat(system, settings) as (opened, members):
         running = members.prepare([names[number::processes] for number in range(min(processes, count))])

@@ -1,8 +1,10 @@
-"""A process with one member or several (threads): ``python -m benchmarks.fleet.members OPTIONS``, started by ``driver``.
+"""A process with one member or several (threads): ``python -m benchmarks.fleet.members OPTIONS``,
+started by ``driver``.
 
-It says ``ready`` when everything is imported, and joins when it reads ``join``. Each line that it writes is an event, with the time by the machine's
-monotonic clock, which is the same for all processes. ``churn <seconds>`` has each
-member leave and join again so often; the end of its input ends it.
+It says ``ready`` when everything is imported, and joins when it reads ``join``. Each line that it
+writes is an event, with the time by the machine's monotonic clock, which is the same for all
+processes. ``churn <seconds>`` has each member leave and join again so often; the end of its input
+ends it.
 """
 
 from __future__ import annotations

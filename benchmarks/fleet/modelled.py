@@ -1,5 +1,6 @@
-"""The fleet on a store that answers as DynamoDB does, in virtual time: requests take their time, and a row that is in a transaction refuses others. Computing takes
-none, so a busy machine changes no figure. The times are assumptions, as in docs/operations.md, and none was measured on AWS.
+"""The fleet on a store that answers as DynamoDB does, in virtual time: requests take their time,
+and a row that is in a transaction refuses others. Computing takes none, so a busy machine changes
+no figure. The times are assumptions, as in docs/operations.md, and none was measured on AWS.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ def scale_out(granules: int, most: int, beat_ms: int, alone_beats: int) -> Itera
     fake = fake_world()
     refs = ModelledRefs(fake.refs, time)
     world: Any = replace(fake, refs=refs)
-    members, results, ended = list[Member](), list[Result](), list[bool]()
+    members = list[Member]()
+    results = list[Result]()
+    ended = list[bool]()
 
     def live(member: Member) -> None:
         while not ended:

@@ -1,4 +1,5 @@
-"""Draws what ``benchmarks.fleet scale-out --out`` measured: ``python -m benchmarks.fleet.plot FILE ...``; writes docs/images/fleet.svg."""
+"""Draws what ``benchmarks.fleet scale-out --out`` measured:
+``python -m benchmarks.fleet.plot FILE ...``; writes docs/images/fleet.svg."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ COLOURS = {"sqlite": "#1b7f5c", "dynamodb": "#7cc3a8", "modelled": "#7cc3a8", "z
 
 
 def draw(plt: Any, results: list[dict[str, Any]], folder: Path) -> None:
-    """Seconds until every member has its part, and granules that changed hands a second, by members after the scale-out."""
+    """Seconds until every member has its part, and granules that changed hands a second, by members
+    after the scale-out."""
     heats = [one for one in results if " to " in one["heat"] and "failed" not in one]
     merged = medians(heats, "system", "members", "title")
     figure, panes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")

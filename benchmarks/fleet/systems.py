@@ -1,4 +1,5 @@
-"""The systems that are compared: what each needs is fetched the first time into a cache outside of the checkout, and its server started."""
+"""The systems that are compared: what each needs is fetched the first time into a cache outside of
+the checkout, and its server started."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ _POM: Final = f"""\
 
 @dataclass
 class Opened:
-    """A system that takes members. ``options`` is what their processes are started with, ``servers`` the processes beside them."""
+    """A system that takes members. ``options`` is what their processes are started with,
+    ``servers`` the processes beside them."""
 
     options: dict[str, Any]
     servers: list[int] = field(default_factory=list)
@@ -83,7 +85,9 @@ def _zookeeper(folder: Path) -> Iterator[Opened]:
 
 @contextmanager
 def _etcd(folder: Path) -> Iterator[Opened]:
-    binary, port, peer = etcd_binary(), free_port(), free_port()
+    binary = etcd_binary()
+    port = free_port()
+    peer = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [
         str(binary), "--data-dir", str(folder / "data"), "--listen-client-urls", url, "--advertise-client-urls", url,
@@ -114,7 +118,7 @@ def _children() -> set[int]:
     return {int(pid) for task in tasks for pid in task.read_text().split()}
 
 
-# -- what is fetched ----------------------------------------------------------------------------------------------------
+# -- what is fetched ---------------------------------------------------------------------------------------------------
 
 
 def _needs(*programs: str) -> None:
@@ -159,7 +163,8 @@ def zookeeper_jars() -> Path:
 
 
 def etcd_binary() -> Path:
-    """The server, built from its Go module. (``go install`` refuses it, since its own go.mod names folders beside it.) Raises Missing."""
+    """The server, built from its Go module. (``go install`` refuses it, since its own go.mod names
+    folders beside it.) Raises Missing."""
     _needs("go")
 
     def make(folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""Members and granules in ZooKeeper, through kazoo: ephemeral nodes, a node for each granule, multis."""
+"""Members and granules in ZooKeeper, through kazoo: ephemeral nodes, a node for each granule,
+multis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Hermitage for lakehouses: which anomalies transactions over tables let happen: ``python -m benchmarks.hermitage``.
+"""Hermitage for lakehouses: which anomalies transactions over tables let happen:
+``python -m benchmarks.hermitage``.
 
     ``cases``       the anomalies: steps of two or three transactions, and what shows that one happened
     ``running``     runs the steps one after the other, each transaction on a thread of its own

@@ -1,4 +1,5 @@
-"""Runs all cases on a server and in a Spark session of this machine: ``python -m benchmarks.hermitage [--write]``.
+"""Runs all cases on a server and in a Spark session of this machine:
+``python -m benchmarks.hermitage [--write]``.
 
 Prints every run and the tables. Ends with 1 if a verdict is not the expected one.
 """

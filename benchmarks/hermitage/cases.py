@@ -1,11 +1,13 @@
-"""The anomalies: the steps of two or three transactions in the order in which they are executed, and what shows one. Pure.
+"""The anomalies: the steps of two or three transactions in the order in which they are executed,
+and what shows one. Pure.
 
-There are two rows at the beginning, ``(id 1, value 10)`` and ``(id 2, value 20)``. In the single-table form both are in one table; in
-the multi-table form, row 1 is in the first table and row 2 in the second. A transaction begins with its first statement.
+There are two rows at the beginning, ``(id 1, value 10)`` and ``(id 2, value 20)``. In the
+single-table form both are in one table; in the multi-table form, row 1 is in the first table and
+row 2 in the second. A transaction begins with its first statement.
 
-The statements are Hermitage's, with two changes. Whatever a transaction does to one row it does to both, so that the same steps
-matter in both forms. And where Hermitage relies on a database that blocks, the order is one in which the anomaly happens if nothing
-is done against it.
+The statements are Hermitage's, with two changes. Whatever a transaction does to one row it does to
+both, so that the same steps matter in both forms. And where Hermitage relies on a database that
+blocks, the order is one in which the anomaly happens if nothing is done against it.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ class Where:
 
 @dataclass(frozen=True)
 class Read:
-    """``SELECT``. ``table``: the first or the second, which are the same in the single-table form."""
+    """``SELECT``. ``table``: the first or the second, which are the same in the single-table
+    form."""
 
     table: int
     where: Where
@@ -90,8 +93,8 @@ Step = tuple[str, Statement | Literal["commit", "abort"]]
 
 @dataclass(frozen=True)
 class Observed:
-    """What a run of a case showed. ``reads``: by transaction, the rows of each of its reads, in order; ``ends``: what became of each;
-    ``final``: the rows afterwards, of all tables."""
+    """What a run of a case showed. ``reads``: by transaction, the rows of each of its reads, in
+    order; ``ends``: what became of each; ``final``: the rows afterwards, of all tables."""
 
     reads: Mapping[str, Sequence[Sequence[Row]]]
     ends: Mapping[str, End]
@@ -102,7 +105,8 @@ class Observed:
         return [row.value for rows in self.reads.get(client, ()) for row in rows if row.id == id]
 
     def is_empty(self, client: str, read: int) -> bool:
-        """Whether this read of a transaction returned nothing. False when the transaction did not come to it."""
+        """Whether this read of a transaction returned nothing. False when the transaction did not
+        come to it."""
         reads = self.reads.get(client, ())
         return len(reads) > read and not reads[read]
 
@@ -130,7 +134,8 @@ class Case:
         return tuple(dict.fromkeys(client for client, _ in self.steps))
 
 
-_ROW_1, _ROW_2 = Where("id", 1), Where("id", 2)
+_ROW_1 = Where("id", 1)
+_ROW_2 = Where("id", 2)
 
 
 def _read(client: str, *ids: int) -> tuple[Step, ...]:

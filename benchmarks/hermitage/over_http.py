@@ -1,7 +1,8 @@
 """Transactions by the HTTP API alone: a cut, reads at it, and a group of commits.
 
-This is a Delta client of a few lines. A table's rows are one to a file, and their values are the bounds in the file's statistics, so
-that what a reader of the log sees is a row; there are no data files, which the server never opens.
+This is a Delta client of a few lines. A table's rows are one to a file, and their values are the
+bounds in the file's statistics, so that what a reader of the log sees is a row; there are no data
+files, which the server never opens.
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ def _replay(contents: list[str]) -> Files:
 
 
 class HttpSystem:
-    """Groups on the server at ``url``, whose tables are files of this machine. ``isolation``: "serializable" names what was read and
-    not written in the group (``reads``), "snapshot" does not. A system is closed after use."""
+    """Groups on the server at ``url``, whose tables are files of this machine. ``isolation``:
+    "serializable" names what was read and not written in the group (``reads``), "snapshot" does
+    not. A system is closed after use."""
 
     def __init__(self, url: str, token: str, isolation: str) -> None:
         self.url = url
@@ -114,7 +116,8 @@ class HttpSystem:
 
 
 class HttpTransaction:
-    """What a transaction has read and is to write. ``cut``: version and in-commit timestamp (ms) of its tables."""
+    """What a transaction has read and is to write. ``cut``: version and in-commit timestamp (ms) of
+    its tables."""
 
     def __init__(self, system: HttpSystem, cut: dict[str, tuple[int, int]]) -> None:
         self._system = system

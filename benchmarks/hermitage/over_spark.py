@@ -1,4 +1,5 @@
-"""The systems in Spark: transactions of a lake, and plain Delta, where each statement is a transaction of its own."""
+"""The systems in Spark: transactions of a lake, and plain Delta, where each statement is a
+transaction of its own."""
 
 from __future__ import annotations
 
@@ -34,8 +35,9 @@ def _rows(spark: Any, table: str) -> list[Row]:
 
 
 class LakeSystem:
-    """Transactions of a lake, each in a Spark session of its own. ``isolation``: their level. ``names_tables``: whether a transaction
-    takes the cut of all its tables when it begins; else each joins as it is used."""
+    """Transactions of a lake, each in a Spark session of its own. ``isolation``: their level.
+    ``names_tables``: whether a transaction takes the cut of all its tables when it begins; else
+    each joins as it is used."""
 
     def __init__(self, lake: Any, spark: Any, isolation: str, *, names_tables: bool = True) -> None:
         self._lake = lake
@@ -93,7 +95,8 @@ def _refused(e: TurnstileError) -> Exception:
 
 
 class DeltaSystem:
-    """Plain Delta: tables that are paths below ``root``, and every statement a transaction of its own, committed at once."""
+    """Plain Delta: tables that are paths below ``root``, and every statement a transaction of its
+    own, committed at once."""
 
     def __init__(self, spark: Any, root: str) -> None:
         self._spark = spark
@@ -113,7 +116,8 @@ class DeltaSystem:
 
 
 class DeltaStatements:
-    """Statements, and nothing that holds them together: there is nothing to commit, and nothing that could be given up."""
+    """Statements, and nothing that holds them together: there is nothing to commit, and nothing
+    that could be given up."""
 
     def __init__(self, session: Any) -> None:
         self._session = session

@@ -1,4 +1,5 @@
-"""What is expected of every system, and the tables of docs/isolation.md. Pure but for :func:`write`."""
+"""What is expected of every system, and the tables of docs/isolation.md. Pure but for
+:func:`write`."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ Results = Mapping[tuple[str, Form, str], str]
 _CASES = [case.name for case in CASES]
 _SERIALIZABLE = dict.fromkeys(_CASES, "refused") | dict.fromkeys(("G1a", "G1b", "PMP", "G-single"), "not visible")
 _SNAPSHOT = _SERIALIZABLE | {"G1c": "not visible", "G2-item": "allowed", "G2": "allowed"}
-#: The clients over HTTP do not look at the commits that won: every commit to a table that is written is a conflict there, so the
-#: single-table form cannot tell their levels apart.
+#: The clients over HTTP do not look at the commits that won: every commit to a table that is
+#: written is a conflict there, so the single-table form cannot tell their levels apart.
 _COARSE = {("http-snapshot", "single"): _SERIALIZABLE}
 EXPECTED: Results = {
     (f"{way}-{level}", form, case): verdict

@@ -1,4 +1,5 @@
-"""Runs a case: the steps one after the other, each transaction on a thread of its own, handed over explicitly."""
+"""Runs a case: the steps one after the other, each transaction on a thread of its own, handed over
+explicitly."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ T = TypeVar("T")
 
 
 class Refused(Exception):
-    """A transaction lost to another: nothing of it is there. Every other failure is raised as it is."""
+    """A transaction lost to another: nothing of it is there. Every other failure is raised as it
+    is."""
 
 
 class Transaction(Protocol):
-    """A transaction of some system. All calls are made on one thread. ``do`` and ``commit`` raise :class:`Refused`."""
+    """A transaction of some system. All calls are made on one thread. ``do`` and ``commit`` raise
+    :class:`Refused`."""
 
     def do(self, statement: Statement, table: str) -> list[Row]:
         """Executes a statement; returns the rows of a read."""
@@ -52,7 +55,8 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """For tables: ``allowed``, ``refused`` or ``not visible`` (all committed, and the anomaly is not to be seen)."""
+        """For tables: ``allowed``, ``refused`` or ``not visible`` (all committed, and the anomaly
+        is not to be seen)."""
         if not self.is_prevented:
             return "allowed"
         return "refused" if self.refused else "not visible"
@@ -72,7 +76,8 @@ class _Client:
         return self.pool.submit(call).result()
 
     def step(self, system: System, tables: list[str], step: Statement | str) -> None:
-        """The next step, on the client's thread. A transaction that was refused skips what is left of it."""
+        """The next step, on the client's thread. A transaction that was refused skips what is left
+        of it."""
         if self.end is not None:
             return
         try:
@@ -101,7 +106,8 @@ class _Client:
 
 
 def run(case: Case, form: Form, system: System) -> Verdict:
-    """Runs a case once, on new tables, and judges it. Raises what a step raises, other than :class:`Refused`."""
+    """Runs a case once, on new tables, and judges it. Raises what a step raises, other than
+    :class:`Refused`."""
     if form == "single":
         tables = [system.create([INITIAL[FIRST], INITIAL[SECOND]])] * 2
     else:

@@ -1,9 +1,12 @@
-"""What a Spark driver waits for to count the rows of one day of a large Delta table: by the table's log, and by a plan of the server's.
+"""What a Spark driver waits for to count the rows of one day of a large Delta table: by the table's
+log, and by a plan of the server's.
 
     python -m benchmarks.planning.driver --files 500000
 
-The table of ``benchmarks.planning.tables`` is imported into a server of its own, whose light work makes the index. Its data files do not exist, so what is timed is
-the DataFrame with its list of files, in a session that has just begun and in one that knows the table. Everything is on local disk.
+The table of ``benchmarks.planning.tables`` is imported into a server of its own, whose light work
+makes the index. Its data files do not exist, so what is timed is the DataFrame with its list of
+files, in a session that has just begun and in one that knows the table. Everything is on local
+disk.
 """
 
 from __future__ import annotations
@@ -78,7 +81,8 @@ def main() -> None:
         for number in range(options.rounds):
             for way, count in ways.items():
                 jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-                (cold_ms, files), (warm_ms, _) = timed(count), timed(count)
+                cold_ms, files = timed(count)
+                warm_ms, _ = timed(count)
                 figures = {
                     "way": way,
                     "round": number,

@@ -1,7 +1,10 @@
-"""DuckDB's planning, as a script of its own: ``python duck.py delta|iceberg FOLDER ROUNDS QUESTIONS``; prints a line of JSON for each question.
+"""DuckDB's planning, as a script of its own:
+``python duck.py delta|iceberg FOLDER ROUNDS QUESTIONS``. It prints a line of JSON for each
+question.
 
-``EXPLAIN`` binds the query and lists files, and reads no data. ``cold``: a new connection with the extensions loaded; ``warm``: the same connection again. How many files were
-left is computed from the rows that DuckDB estimates where it says so.
+``EXPLAIN`` binds the query and lists files, and reads no data. ``cold``: a new connection with the
+extensions loaded; ``warm``: the same connection again. How many files were left is computed from
+the rows that DuckDB estimates where it says so.
 """
 
 from __future__ import annotations

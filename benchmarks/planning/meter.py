@@ -1,6 +1,7 @@
 """Ports whose requests wait as those to S3 and DynamoDB do, and are counted.
 
-``depth`` counts requests that waited one after the other; those at the same time count once. A read of table storage of more than 1 MiB takes longer, at 80 MB/s.
+``depth`` counts requests that waited one after the other; those at the same time count once. A read
+of table storage of more than 1 MiB takes longer, at 80 MB/s.
 """
 
 from __future__ import annotations

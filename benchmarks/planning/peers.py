@@ -1,4 +1,5 @@
-"""The other clients, on equal tables in a local folder: no request of theirs waits for a network."""
+"""The other clients, on equal tables in a local folder: no request of theirs waits for a
+network."""
 
 from __future__ import annotations
 
@@ -54,9 +55,11 @@ def script(*command: Any) -> Iterator[dict[str, Any]]:
 
 def measured(files: int, rounds: int, clients: list[str]) -> Iterator[dict[str, Any]]:
     """What each client takes for each question."""
-    asked, text = questions(files), json.dumps(questions(files))
+    asked = questions(files)
+    text = json.dumps(questions(files))
     with tempfile.TemporaryDirectory() as folder:
-        delta, iceberg = Path(folder, "delta"), Path(folder, "iceberg")
+        delta = Path(folder, "delta")
+        iceberg = Path(folder, "iceberg")
         delta_folder(files, delta)
         metadata = iceberg_folder(files, iceberg)
         ways = {

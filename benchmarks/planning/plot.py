@@ -1,4 +1,5 @@
-"""Draws what ``benchmarks.planning --out`` measured: ``python -m benchmarks.planning.plot FILE``; writes docs/images/planning.svg."""
+"""Draws what ``benchmarks.planning --out`` measured: ``python -m benchmarks.planning.plot FILE``;
+writes docs/images/planning.svg."""
 
 from __future__ import annotations
 

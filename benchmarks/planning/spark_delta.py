@@ -1,6 +1,8 @@
-"""Delta Spark's planning, as a process of its own: ``python -m benchmarks.planning.spark_delta FOLDER ROUNDS QUESTIONS``; prints a line of JSON for each question.
+"""Delta Spark's planning, as a process of its own: ``python -m benchmarks.planning.spark_delta
+FOLDER ROUNDS QUESTIONS``; prints a line of JSON for each question.
 
-Planning is to make a DataFrame of the table and its list of files (``inputFiles``); counted on the JVM's side. ``cold``: Delta's cache of logs is cleared, the JVM is warm; ``warm``: the same session
+Planning is to make a DataFrame of the table and its list of files (``inputFiles``); counted on the
+JVM's side. ``cold``: Delta's cache of logs is cleared, the JVM is warm; ``warm``: the same session
 again, with the snapshot that it holds. The session has two cores and 4 GB.
 """
 
@@ -21,7 +23,9 @@ def condition(question: list[Any]) -> str:
 
 
 def main() -> None:
-    folder, rounds, questions = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+    folder = sys.argv[1]
+    rounds = int(sys.argv[2])
+    questions = json.loads(sys.argv[3])
     options = {"spark.driver.memory": "4g", "spark.databricks.delta.snapshotPartitions": "2"}
     spark = session(small=True, master="local[2]", options=options)
     spark.sparkContext.setLogLevel("ERROR")

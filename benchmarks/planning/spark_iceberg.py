@@ -1,7 +1,9 @@
-"""Planning by Iceberg's Java library in a Spark session, as a script of its own: ``python spark_iceberg.py FOLDER ROUNDS QUESTIONS``; prints a line of JSON for each question.
+"""Planning by Iceberg's Java library in a Spark session, as a script of its own:
+``python spark_iceberg.py FOLDER ROUNDS QUESTIONS``; prints a line of JSON for each question.
 
-``TableScan.planFiles`` is called as Spark does and its tasks are counted in the JVM. ``cold``: the table is opened anew; ``warm``: the opened table again. Manifests are
-not cached by default. The session has two cores and 4 GB.
+``TableScan.planFiles`` is called as Spark does and its tasks are counted in the JVM. ``cold``: the
+table is opened anew; ``warm``: the opened table again. Manifests are not cached by default. The
+session has two cores and 4 GB.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 
 
 def main() -> None:
-    folder, rounds, questions = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+    folder = sys.argv[1]
+    rounds = int(sys.argv[2])
+    questions = json.loads(sys.argv[3])
     builder = SparkSession.builder.master("local[2]").config("spark.jars.packages", RUNTIME)
     builder = builder.config("spark.ui.enabled", "false").config("spark.driver.memory", "4g")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")

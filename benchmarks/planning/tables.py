@@ -1,8 +1,11 @@
-"""Equal tables of so many files over 2,191 days, as Delta and as Iceberg have them. The data files do not exist: planning reads only what is said of them.
+"""Equal tables of so many files over 2,191 days, as Delta and as Iceberg have them. The data files
+do not exist: planning reads only what is said of them.
 
-Five columns: ``day``, by which the tables are partitioned, ``id``, which ascends with the files, ``amount``, ``city`` and ``at``. Each file has 1,000 rows, and
-least and greatest values and null counts of four columns. Delta's table is one checkpoint, as its writer would write it; Iceberg's is one snapshot whose
-manifests have ``MANIFEST`` entries, in the order of the days, as after ``rewrite_manifests``.
+Five columns: ``day``, by which the tables are partitioned, ``id``, which ascends with the files,
+``amount``, ``city`` and ``at``. Each file has 1,000 rows, and least and greatest values and null
+counts of four columns. Delta's table is one checkpoint, as its writer would write it; Iceberg's is
+one snapshot whose manifests have ``MANIFEST`` entries, in the order of the days, as after
+``rewrite_manifests``.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ def path_of(number: int, files: int) -> str:
 
 
 def questions(files: int) -> dict[str, tuple[str, int, int]]:
-    """By name: the day that is asked for (empty: all of them), and the least and greatest id (both 0: all of them)."""
+    """By name: the day that is asked for (empty: all of them), and the least and greatest id (both
+    0: all of them)."""
     low = files * ROWS // 3
     return {
         "one day": (str(START + timedelta(days=1_000)), 0, 0),
@@ -151,7 +155,8 @@ def delta_folder(files: int, folder: Path) -> Path:
 
 
 def iceberg_folder(files: int, folder: Path) -> Path:
-    """An Iceberg table in a folder as its Hadoop catalog has it, with one snapshot; returns the path of its metadata."""
+    """An Iceberg table in a folder as its Hadoop catalog has it, with one snapshot; returns the
+    path of its metadata."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.manifest import write_manifest, write_manifest_list
     from pyiceberg.partitioning import PartitionField, PartitionSpec

@@ -1,8 +1,11 @@
-"""Turnstile's planner and the upkeep of its index at one size, as a process of its own: ``python -m benchmarks.planning.turnstile FILES STORAGE_MS STORE_MS``.
+"""Turnstile's planner and the upkeep of its index at one size, as a process of its own: ``python -m
+benchmarks.planning.turnstile FILES STORAGE_MS STORE_MS``.
 
-The stores are in memory. Each request to table storage waits ``STORAGE_MS``, each to the store of HEADs and objs ``STORE_MS``. A plan is timed with the read of the
-HEAD. ``cold`` remembers nothing, as a process that has just begun, whose modules are loaded; ``warm`` has planned the same table before. ``changing``: warm, and before each plan another
-commit was published. Upkeep is timed without latency: its requests are counted.
+The stores are in memory. Each request to table storage waits ``STORAGE_MS``, each to the store of
+HEADs and objs ``STORE_MS``. A plan is timed with the read of the HEAD. ``cold`` remembers nothing,
+as a process that has just begun, whose modules are loaded; ``warm`` has planned the same table
+before. ``changing``: warm, and before each plan another commit was published. Upkeep is timed
+without latency: its requests are counted.
 """
 
 from __future__ import annotations
@@ -111,7 +114,8 @@ def main() -> None:
     files = int(sys.argv[1])
     storage_ms = float(sys.argv[2])
     store_ms = float(sys.argv[3])
-    table, meter = catalog_table(files), Meter()
+    table = catalog_table(files)
+    meter = Meter()
     before_mb = peak_mb()
     world = slow(table.world, meter)
     build_ms, _ = timed(lambda: IndexUpkeep(world).keep_up(table.head))
@@ -131,7 +135,8 @@ def main() -> None:
     for obj in list(without.objs.list(without.space.objs("main"), "file-index/")):
         without.objs.delete(obj.space, obj.id)
     meter.reset()
-    bare, predicate = slow(without, meter), predicate_of(questions(files)["one day"])
+    bare = slow(without, meter)
+    predicate = predicate_of(questions(files)["one day"])
     ms, plan = timed(lambda: Planner(bare).plan(read_head(bare, table.id), predicate))
     print(json.dumps({"files": files, "client": "Turnstile without an index", "question": "one day", "planned": len(plan.files), "cold": [ms], "warm": [],
                       "cold_requests": meter.requests, "cold_depth": meter.depth}), flush=True)  # fmt: skip

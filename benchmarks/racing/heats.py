@@ -1,4 +1,5 @@
-"""Starts racers, waits for the publisher, and compares the log with what was acknowledged to them."""
+"""Starts racers, waits for the publisher, and compares the log with what was acknowledged to
+them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ SEND_AGAIN = {
 class Proposer:
     """Sends proposals for one table.
 
-    ``results`` counts responses by error type ("ok": none); ``ms`` has the time of every answered request.
+    ``results`` counts responses by error type ("ok": none); ``ms`` has the time of every answered
+    request.
     """
 
     def __init__(self, http: httpx.Client, table_id: str) -> None:
@@ -35,8 +36,8 @@ class Proposer:
         self.ms: list[float] = []
 
     def propose(self, body: dict[str, Any], *, deadline: float = 120) -> dict[str, Any]:
-        """The final response to ``body``: a 200's JSON, or an ``error``. After unknown outcomes and throttles exactly the
-        same is sent again (I3)."""
+        """The final response to ``body``: a 200's JSON, or an ``error``. After unknown outcomes and
+        throttles exactly the same is sent again (I3)."""
         until = time.monotonic() + deadline
         while True:
             answer = self._once(body)
@@ -63,7 +64,8 @@ class Proposer:
 
 @dataclass
 class Report:
-    """What one racer saw. ``acknowledged``: versions with the digest of the bytes it believes are that version."""
+    """What one racer saw. ``acknowledged``: versions with the digest of the bytes it believes are
+    that version."""
 
     acknowledged: list[tuple[int, str]] = field(default_factory=list)
     results: Counter[str] = field(default_factory=Counter)
@@ -80,7 +82,8 @@ def digest(raw: bytes) -> str:
 
 
 def named(table: RaceTable, commits: int) -> Report:
-    """Propose the version after the latest one known; on a conflict take ``latest`` from the answer and rebase.
+    """Propose the version after the latest one known; on a conflict take ``latest`` from the answer
+    and rebase.
 
     Every other commit is staged as a file, the rest travel inline.
     """
@@ -112,7 +115,8 @@ def named(table: RaceTable, commits: int) -> Report:
 
 def tickets(table: RaceTable, commits: int, appenders: int = 1) -> Report:
     """Blind appends that ask for the next version, from ``appenders`` threads of this process."""
-    report, lock = Report(), threading.Lock()
+    report = Report()
+    lock = threading.Lock()
 
     def run() -> None:
         own = _append(table, commits)

@@ -1,4 +1,5 @@
-"""A catalog-managed table on a running server, and commits to it: commitInfo and one added file of ten rows."""
+"""A catalog-managed table on a running server, and commits to it: commitInfo and one added file of
+ten rows."""
 
 from __future__ import annotations
 

@@ -1,16 +1,19 @@
-"""Small commits, one after the other, as in the streaming benchmark of DuckLake's people: ``python -m benchmarks.streaming``.
+"""Small commits, one after the other, as in the streaming benchmark of DuckLake's people:
+``python -m benchmarks.streaming``.
 
-A commit is the same in every system: some rows (10) of 23 columns, durable and visible when the client's call returns. Every
-heat has a system and a table of its own, started for it and stopped after it, and 1 or more writers on that one table: threads
-of one process, or with ``--processes`` a process each. Rows that were refused are sent again until they are acknowledged or
-time is up; the time of a commit is from its first attempt to its acknowledgement. In the end the table is read: it must have
-exactly the rows that were acknowledged, once.
+A commit is the same in every system: some rows (10) of 23 columns, durable and visible when the
+client's call returns. Every heat has a system and a table of its own, started for it and stopped
+after it, and 1 or more writers on that one table: threads of one process, or with ``--processes`` a
+process each. Rows that were refused are sent again until they are acknowledged or time is up; the
+time of a commit is from its first attempt to its acknowledgement. In the end the table is read: it
+must have exactly the rows that were acknowledged, once.
 
     turnstile, turnstile-named       a Parquet file, synced, and an inline commit of it over HTTP, for the next version or a named one
     ducklake-postgres, -sqlite       DuckDB's extension; up to 10 rows lie in the catalog's database
     ducklake-postgres-files, ...     the same without inlining: a Parquet file for each commit, as the others have
     turnstile-iceberg, pyiceberg-sql, iceberg-reference
-                                     PyIceberg on Turnstile, on SqlCatalog with SQLite, on Iceberg's reference server (Java)
+                                     PyIceberg on Turnstile, on SqlCatalog with SQLite, on
+                                     Iceberg's reference server (Java)
 
 What cannot be had on this machine is left out, and said.
 """
@@ -78,7 +81,8 @@ class Clients:
             watchdog.cancel()
 
     def answer(self, process: subprocess.Popen[str], within_s: float, heard: str = "") -> Any:
-        """What it prints last. Raises RuntimeError if it failed, TimeoutExpired if it still runs after that time."""
+        """What it prints last. Raises RuntimeError if it failed, TimeoutExpired if it still runs
+        after that time."""
         out, _ = process.communicate(heard, timeout=within_s)
         if process.returncode != 0:
             raise RuntimeError(f"a client ended with {process.returncode}")
@@ -88,7 +92,8 @@ class Clients:
 def heat(
     system: System, target: dict[str, Any], options: argparse.Namespace, rows: int, writers: int
 ) -> dict[str, Any]:
-    """Plays one heat and checks the table. Raises RuntimeError or TimeoutExpired if a client fails."""
+    """Plays one heat and checks the table. Raises RuntimeError or TimeoutExpired if a client
+    fails."""
     processes, threads = (writers, 1) if options.processes else (1, writers)
     plan = {"rows": rows, "threads": threads, "commits": options.commits // writers, "seconds": options.seconds}
     with Clients(system, target) as clients:
@@ -113,7 +118,8 @@ def heat(
 
 
 def figures(results: list[dict[str, Any]], stored: dict[str, Any]) -> dict[str, Any]:
-    """One heat in figures. ``right``: the table has what was acknowledged, nothing twice, and nothing that was not sent."""
+    """One heat in figures. ``right``: the table has what was acknowledged, nothing twice, and
+    nothing that was not sent."""
     done = [batch for result in results for batch in result["done"]]
     open_ = {batch for result in results for batch in result["unknown"] + result["pending"]}
     held = {*stored["batches"]}
@@ -153,7 +159,8 @@ def markdown(results: list[dict[str, Any]]) -> str:
 
 
 def play(system: System, options: argparse.Namespace, rows: int, writers: int) -> dict[str, Any] | None:
-    """One heat in a folder of its own, or None, with the reason on stderr, where the system cannot be had or fails."""
+    """One heat in a folder of its own, or None, with the reason on stderr, where the system cannot
+    be had or fails."""
     say(f"{system.name}: {rows} rows a commit, {writers} writers")
     result = None
     try:

@@ -1,4 +1,5 @@
-"""The systems of ``benchmarks.streaming``: what each is, how its server is started, and where its clients come from."""
+"""The systems of ``benchmarks.streaming``: what each is, how its server is started, and where its
+clients come from."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ PEERS = (
     "pyarrow==26.0.1",
     "matplotlib==3.11.2",
 )
-"""What the project does not need: DuckLake, Postgres as a wheel, SqlCatalog's SQLAlchemy, and what draws."""
+"""What the project does not need: DuckLake, Postgres as a wheel, SqlCatalog's SQLAlchemy, and what
+draws."""
 
 NOBODY = 65534
 INLINED_ROWS = 10
@@ -64,7 +66,8 @@ class System:
     Attributes:
         client: which of the writers in ``writers`` it is.
         title: in words.
-        open: starts what it needs in a folder and yields what its clients are told; a new, empty table each time.
+        open: starts what it needs in a folder and yields what its clients are told; a new, empty
+            table each time.
     """
 
     name: str
@@ -140,7 +143,8 @@ def _sqlite(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _postgres(folder: Path) -> Iterator[str]:
-    """Postgres as it comes (``fsync`` and ``synchronous_commit`` on). It refuses to run as root: then as nobody, from a copy."""
+    """Postgres as it comes (``fsync`` and ``synchronous_commit`` on). It refuses to run as root:
+    then as nobody, from a copy."""
     packages = next(peers().parent.parent.glob("lib/python*/site-packages"))
     place = folder / "postgres"
     as_root = os.geteuid() == 0

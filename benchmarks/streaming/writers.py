@@ -1,7 +1,9 @@
-"""What the writers of ``benchmarks.streaming`` do: ``python -m benchmarks.streaming.writers``, with a plan as JSON in the first line of
-its input. Runs in the interpreter that has the client of the system, and imports no other.
+"""What the writers of ``benchmarks.streaming`` do: ``python -m benchmarks.streaming.writers``, with
+a plan as JSON in the first line of its input. Runs in the interpreter that has the client of the
+system, and imports no other.
 
-A commit is one call of ``append``: when it returns, the rows are durable and visible to every reader that looks from then on.
+A commit is one call of ``append``: when it returns, the rows are durable and visible to every
+reader that looks from then on.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ SCHEMA = pa.schema(
 """23 columns, as in DuckLake's benchmark."""
 
 BATCHES_OF_A_WRITER = 10_000_000
-"""Batch ``writer * this + n`` is a writer's n-th; its rows have the ids from ``batch * rows`` on."""
+"""Batch ``writer * this + n`` is a writer's n-th; its rows have the ids from ``batch * rows``
+on."""
 
 PUBLISHED_WITHIN_S = 120
 
@@ -53,7 +56,8 @@ class Writer(Protocol):
     attempts: Counter[str]
 
     def append(self, rows: pa.Table) -> None:
-        """Commits the rows. Raises UnknownOutcome, or what else the client raises when they were not committed."""
+        """Commits the rows. Raises UnknownOutcome, or what else the client raises when they were
+        not committed."""
 
 
 def batch_rows(batch: int, rows: int) -> pa.Table:
@@ -141,7 +145,8 @@ class TurnstileWriter:
 
 
 def read_turnstile(target: dict[str, Any]) -> pa.ChunkedArray:
-    """Ids in the table by its published log, after the server has said what the latest version is."""
+    """Ids in the table by its published log, after the server has said what the latest version
+    is."""
     import httpx
 
     log = Path(target["folder"]) / "_delta_log"
@@ -211,7 +216,8 @@ def read_iceberg(target: dict[str, Any]) -> pa.ChunkedArray:
 
 
 class DuckLakeWriter:
-    """A connection of the process' one DuckDB, as DuckLake's people do it, with DuckLake's own retries."""
+    """A connection of the process' one DuckDB, as DuckLake's people do it, with DuckLake's own
+    retries."""
 
     def __init__(self, target: dict[str, Any]) -> None:
         self._connection = _duckdb(json.dumps(target)).cursor()
@@ -272,7 +278,8 @@ class Stream:
 
     Attributes:
         ms: from the first attempt to the acknowledgement, with the second at which it came.
-        errors: what surfaced, and attempts that the writer repeated itself, by kind; the same rows were sent again.
+        errors: what surfaced, and attempts that the writer repeated itself, by kind; the same rows
+            were sent again.
         unknown: batches whose outcome is unknown.
         pending: the batch that was not acknowledged when time was up.
     """
@@ -335,7 +342,8 @@ class Stream:
 
 
 def _kind(error: Exception) -> str:
-    name, text = type(error).__name__, str(error)
+    name = type(error).__name__
+    text = str(error)
     kinds = ("database is locked", "maximum retry count", "conflict", "duplicate key")
     return next((f"{name}: {part}" for part in kinds if part in text), name)
 
@@ -373,7 +381,8 @@ def write(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 def batches_of(ids: pa.ChunkedArray, rows: int) -> dict[str, Any]:
-    """Which batches are in the table with exactly their rows, and how many have fewer, or a row twice."""
+    """Which batches are in the table with exactly their rows, and how many have fewer, or a row
+    twice."""
     counted = Counter(id // rows for id in ids.to_pylist())
     distinct = Counter(id // rows for id in ids.unique().to_pylist())
     whole = [batch for batch, count in counted.items() if count == distinct[batch] == rows]

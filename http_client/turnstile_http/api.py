@@ -166,7 +166,7 @@ class Api:
             raise
         return True
 
-    # -- storage credentials --------------------------------------------------------------------------------------------
+    # -- storage credentials -------------------------------------------------------------------------------------------
 
     def vends(self, table_id: str) -> bool:
         """Whether the server vends storage credentials, as it does or does not for this table on
@@ -233,7 +233,7 @@ class Api:
         route = path("v1", "tables", table_id, "maintenance-runs", str(attempt))
         return self.http.call("update maintenance", "POST", route, update)  # type: ignore[no-any-return]
 
-    # -- several tables -------------------------------------------------------------------------------------------------
+    # -- several tables ------------------------------------------------------------------------------------------------
 
     def transact(self, group: dict[str, Any]) -> dict[str, Any]:
         """Proposes a group of commits, or of commits with changes and reads of the catalog: a

@@ -282,7 +282,7 @@ class Table:
         found = proposals.outcome_of(self._api, state.table_id, max(state.tail.latest, 1), id)
         return found.version if found.outcome == "ratified" else None
 
-    # -- steps ----------------------------------------------------------------------------------------------------------------
+    # -- steps ---------------------------------------------------------------------------------------------------------
 
     def _load(self) -> Any:
         namespace, _, table = self.name.rpartition(".")

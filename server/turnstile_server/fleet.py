@@ -245,7 +245,7 @@ class Sharing:
             self._work[role].do(again)
 
 
-# -- between the background and light work, which has a process of its own ----------------------------------------------
+# -- between the background and light work, which has a process of its own ---------------------------------------------
 
 
 class Worked(msgspec.Struct, frozen=True):

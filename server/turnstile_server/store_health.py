@@ -130,7 +130,7 @@ class StoreProbe:
         done.set()
 
 
-# -- at the start -------------------------------------------------------------------------------------------------------
+# -- at the start ------------------------------------------------------------------------------------------------------
 
 
 def require_store(settings: ServerSettings) -> tuple[str, ...]:
@@ -247,7 +247,7 @@ def forget_connections() -> None:
     opening.forget_clients()
 
 
-# -- in the background --------------------------------------------------------------------------------------------------
+# -- in the background -------------------------------------------------------------------------------------------------
 
 
 def watch_file(database: Database, stop: threading.Event) -> None:

@@ -141,7 +141,7 @@ class WakingRefs(RefsAround):
         return response
 
 
-# -- waking: datagrams from the processes that write to the one that publishes --------------------------------------------
+# -- waking: datagrams from the processes that write to the one that publishes -----------------------------------------
 
 _KEY_BYTES: Final = 2048
 

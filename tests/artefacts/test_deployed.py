@@ -1,6 +1,8 @@
-"""The artefacts as they are deployed: both layers built by ``layers/build.py``, and template.yaml with them on an emulator of AWS.
+"""The artefacts as they are deployed: both layers built by ``layers/build.py``, and template.yaml
+with them on an emulator of AWS.
 
-The emulator runs in an environment without Turnstile, so its functions find nothing but what is in the layers. ``make test-artefacts``.
+The emulator runs in an environment without Turnstile, so its functions find nothing but what is in
+the layers. ``make test-artefacts``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Servers of this folder beside the usual one: one that publishes nothing, one that vends keys, one that asks for tokens."""
+"""Servers of this folder beside the usual one: one that publishes nothing, one that vends keys, one
+that asks for tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ ROLE = "arn:aws:iam::000000000000:role/vending"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a JVM goes with the tests that have a Spark session; what is compiled or has a JVM of its own is slow."""
+    """What needs a JVM goes with the tests that have a Spark session; what is compiled or has a JVM
+    of its own is slow."""
     for item in items:
         if "/tests/clients/" in str(item.path):
             fixtures = set(getattr(item, "fixturenames", ()))
@@ -42,7 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def held_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that ratifies and never publishes: what a client reads, it reads from staged commits."""
+    """A server that ratifies and never publishes: what a client reads, it reads from staged
+    commits."""
     from turnstile_server import Server
 
     with Server.start(tmp_path_factory.mktemp("held"), 0) as running, resting_background(running):
@@ -51,7 +54,8 @@ def held_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def vending_server(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOnS3]:
-    """A server with its tables in S3, which gives clients keys: sessions of a role, narrowed to a table."""
+    """A server with its tables in S3, which gives clients keys: sessions of a role, narrowed to a
+    table."""
     endpoint = servers.get(MINISTACK).url
     role = {"TURNSTILE_VENDING_ROLE": ROLE}
     with server_on_s3(tmp_path_factory.mktemp("vending"), endpoint, variables=role) as running:

@@ -1,7 +1,8 @@
 """Delta 4.4.0's own clients in the JVM, unmodified: commits, conflicts, replays, publishing.
 
-Every test runs with ``UCDeltaTokenBasedRestClient`` (delta/v1, Delta's default) and ``UCTokenBasedRestClient`` (preview
-commits, ``deltaRestApi.enabled=false``), both under ``UCCommitCoordinatorClient``, as in a Spark session.
+Every test runs with ``UCDeltaTokenBasedRestClient`` (delta/v1, Delta's default) and
+``UCTokenBasedRestClient`` (preview commits, ``deltaRestApi.enabled=false``), both under
+``UCCommitCoordinatorClient``, as in a Spark session.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def preview(request: pytest.FixtureRequest) -> bool:
 
 
 def created(jvm: Any, server: Server, preview: bool, through: str | None = None) -> Table:
-    """A table made by the default client; what is asked of it from then on goes through the one under test."""
+    """A table made by the default client; what is asked of it from then on goes through the one
+    under test."""
     table = Table(delta_jvm.client(jvm, server), fresh())
     table.client = delta_jvm.Client(jvm, through or server.url, server.token, preview=preview)
     return table
@@ -103,8 +105,8 @@ def test_i3_a_replay_long_after_publication_is_known(table: Table) -> None:
 
 
 def test_i3_a_lost_answer_does_not_write_twice(jvm: Any, server: Server, preview: bool, flaky: Flaky) -> None:
-    """The default client asks again by itself. The preview client gives up, and Delta's transaction proposes anew with
-    another staged file: only the transaction's id tells that it had won."""
+    """The default client asks again by itself. The preview client gives up, and Delta's transaction
+    proposes anew with another staged file: only the transaction's id tells that it had won."""
     table = created(jvm, server, preview, through=flaky.url)
     flaky.lose_answers("POST ", times=2)
     txn = str(uuid.uuid4())
@@ -132,7 +134,8 @@ def test_i5_a_claim_of_what_is_not_published_forgets_nothing(held: Table) -> Non
 
 
 def test_more_than_ten_unpublished_commits_need_no_pause(held: Table) -> None:
-    """The reference refuses the eleventh; the preview client must also follow the answer's pages."""
+    """The reference refuses the eleventh; the preview client must also follow the answer's
+    pages."""
     for version in range(1, 16):
         held.propose(held.staged_commit(version))
     assert held.commits() == ([*range(1, 16)], 15)

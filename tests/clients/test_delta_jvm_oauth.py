@@ -1,4 +1,5 @@
-"""Unity Catalog's own Java client as a registered client (``auth.type=oauth``): it asks for its token, renews it, uses it."""
+"""Unity Catalog's own Java client as a registered client (``auth.type=oauth``): it asks for its
+token, renews it, uses it."""
 
 from __future__ import annotations
 

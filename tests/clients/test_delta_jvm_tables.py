@@ -83,7 +83,8 @@ def test_the_metastore_has_an_id(jvm: Any, server: Server, preview: bool) -> Non
 
 
 def test_the_kernels_create_registers_a_table(client: Client, server: Server) -> None:
-    """``finalizeCreate`` is what the Java kernel and Flink call; columns come as the older API's."""
+    """``finalizeCreate`` is what the Java kernel and Flink call; columns come as the older
+    API's."""
     staged = client.uc.createStagingTable(client.identifier(name := fresh()))
     table = Table.__new__(Table)
     table.adopt(client, name, staged)
@@ -107,7 +108,8 @@ def test_the_kernels_create_registers_a_table(client: Client, server: Server) ->
 
 
 def test_the_kernel_reads_a_table_whose_commits_are_not_published(jvm: Any, held_server: Server) -> None:
-    """The Java kernel's catalog client, as Delta's own V2 connector and Flink use it: snapshot, then publish."""
+    """The Java kernel's catalog client, as Delta's own V2 connector and Flink use it: snapshot,
+    then publish."""
     client = delta_jvm.client(jvm, held_server)
     engine = Engine(held_server).create().append(range(3), range(3, 5)).append_inline(range(5, 6))
     assert engine.files.published() == [0]

@@ -1,7 +1,7 @@
 """DuckDB 1.5.5 with its ``unity_catalog`` and ``delta`` extensions, unmodified.
 
-A DuckDB attachment keeps the snapshot it first read until it commits itself or is attached anew: that is DuckDB's, and
-the tests say so.
+A DuckDB attachment keeps the snapshot it first read until it commits itself or is attached anew:
+that is DuckDB's, and the tests say so.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def test_the_catalog_shows_schemas_tables_and_columns(attached: Attach, server: 
     schema = fresh("s")
     table.ask("POST", f"{B}/schemas", {"name": schema, "catalog_name": "main"})
     db = attached(server)
-    # The extension marks a catalog as loaded before it has loaded it, and SHOW ALL TABLES looks with several threads:
-    # with more than one, a thread that comes second may see nothing.
+    # The extension marks a catalog as loaded before it has loaded it, and SHOW ALL TABLES looks
+    # with several threads: with more than one, a thread that comes second may see nothing.
     db.execute("SET threads = 1")
     shown = db.execute("SELECT name, column_names, column_types FROM (SHOW ALL TABLES)").fetchall()
     assert (table.name, ["id"], ["BIGINT"]) in shown

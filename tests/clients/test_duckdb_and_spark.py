@@ -1,5 +1,5 @@
-"""Two engines on one table: DuckDB through the Unity API, Spark through Turnstile's own client, neither knowing of the
-other."""
+"""Two engines on one table: DuckDB through the Unity API, Spark through Turnstile's own client,
+neither knowing of the other."""
 
 from __future__ import annotations
 

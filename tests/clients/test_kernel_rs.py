@@ -69,7 +69,8 @@ def test_a_published_table_gets_a_checkpoint(kernel: Callable[..., Kernel], serv
 
 
 def test_i2_appends_that_race_are_ratified_once_or_refused(kernel: Callable[..., Kernel], server: Server) -> None:
-    """This release knows no conflict of the catalog: a 409 is an error to it, and its caller tries again."""
+    """This release knows no conflict of the catalog: a 409 is an error to it, and its caller tries
+    again."""
     table = Engine(server).create()
     refused = []
 

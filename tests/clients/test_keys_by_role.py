@@ -162,7 +162,8 @@ def _lets(call: Callable[[], object]) -> bool:
 def test_i12_keys_to_write_open_one_table_and_remove_nothing_of_its_log(
     bare_stack: Stack, vending: httpx.Client
 ) -> None:
-    """The table is made with them: version 0 by the client, then it is registered, and read by keys that read."""
+    """The table is made with them: version 0 by the client, then it is registered, and read by keys
+    that read."""
     place, other = (new_place(vending, name).json() for name in ("mine", "other"))
     keys, others = (Keys(bare_stack, one["storage-credentials"]) for one in (place, other))
     assert keys.head(keys.prefix) == 404, "so S3A asks whether a folder exists, before it writes there"

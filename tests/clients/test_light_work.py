@@ -1,4 +1,5 @@
-"""A server keeps logs short by itself: checkpoints of what engines committed, which other engines read (I15)."""
+"""A server keeps logs short by itself: checkpoints of what engines committed, which other engines
+read (I15)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The official Python SDK (``unitycatalog-client`` 0.4.0): every method that the surface serves.
 
-Its answers are models that refuse unknown enumerators and wrong types, so a wrong answer fails inside the SDK.
+Its answers are models that refuse unknown enumerators and wrong types, so a wrong answer fails
+inside the SDK.
 """
 
 from __future__ import annotations
@@ -179,7 +180,8 @@ def test_a_managed_table_is_made_and_committed_to_the_older_way(run: Callable[[S
 
         at = {"table_id": made.table_id, "table_uri": made.storage_location}
         await sdk.commits.commit(models.DeltaCommit(**at, commit_info=append(files, "one")))
-        # The SDK's transport drops the body of a GET, so the request says nothing; no server could answer it.
+        # The SDK's transport drops the body of a GET, so the request says nothing; no server could
+        # answer it.
         call = sdk.commits.get_commits(models.DeltaGetCommits(**at, start_version=0))
         assert await refused(400, call) == "INVALID_ARGUMENT"
         late = models.DeltaCommit(**at, commit_info=append(files, "two"))

@@ -1,4 +1,5 @@
-"""How many requests an operation of each client costs, counted where they are answered. ``docs/clients.md`` has the table."""
+"""How many requests an operation of each client costs, counted where they are answered.
+``docs/clients.md`` has the table."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def test_deltas_preview_client_commits_with_one_request_and_publishes_with_anoth
 
 
 def test_duckdb_reads_with_one_request_and_writes_with_one(server: Server, tmp_path: Path) -> None:
-    """Names come with the first use of an attachment, and a snapshot is read again only after a commit of one's own."""
+    """Names come with the first use of an attachment, and a snapshot is read again only after a
+    commit of one's own."""
     table = Engine(server).create().append(range(3))
     db = duck.connect(tmp_path)
     asked = Requests(server)

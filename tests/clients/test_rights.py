@@ -72,7 +72,8 @@ def test_i12_duckdb_does_not_find_what_it_may_not_read(
     assert table.name in listed and hidden.name not in listed, "what the server lists, before DuckDB is asked"
     db = duck.connect(tmp_path)
     duck.attach(db, reader)
-    # DuckDB sometimes shows an empty catalog at first, on a busy machine and although the server lists the table.
+    # DuckDB sometimes shows an empty catalog at first, on a busy machine and although the server
+    # lists the table.
     shown = eventually(lambda: {row[0] for row in db.execute("SELECT name FROM (SHOW ALL TABLES)").fetchall()})
     assert table.name in shown and hidden.name not in shown
     with pytest.raises(duckdb.CatalogException):

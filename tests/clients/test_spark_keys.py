@@ -1,4 +1,5 @@
-"""I12: `turnstile_spark` opens tables on S3 with keys from the server, one table at a time, and renews them."""
+"""I12: `turnstile_spark` opens tables on S3 with keys from the server, one table at a time, and
+renews them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Spark 4.2 with Unity Catalog's own connector, ``io.unitycatalog.spark.UCSingleCatalog``, and nothing of Turnstile's.
+"""Spark 4.2 with Unity Catalog's own connector, ``io.unitycatalog.spark.UCSingleCatalog``, and
+nothing of Turnstile's.
 
-The connector's jar for this Spark is in no registry this project installs from, so these tests run where somebody has
-it: ``TURNSTILE_UC_CONNECTOR`` names the file. ``docs/clients.md`` says what they saw.
+The connector's jar for this Spark is in no registry this project installs from, so these tests run
+where somebody has it: ``TURNSTILE_UC_CONNECTOR`` names the file. ``docs/clients.md`` says what they
+saw.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ S3A_OPTIONS = {
 def told(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, tuple[Any, Counter[str]]]:
-    """What each step saw, and which requests it made: over either API, and on S3 with keys that the server gave."""
+    """What each step saw, and which requests it made: over either API, and on S3 with keys that the
+    server gave."""
     options = {"deltaRestApi.enabled": str(request.param != "preview").lower()}
     server: Server = request.getfixturevalue("vending_server" if request.param == "s3" else "server")
     if request.param == "s3":
@@ -105,7 +108,8 @@ def test_a_session_with_the_connector_sees_what_it_should(told: Mapping[str, Any
 
 
 def test_an_insert_costs_as_few_requests_as_at_the_reference(told: Mapping[str, Any]) -> None:
-    """Three loads and an update, as recorded there; publishing in the background loads once more."""
+    """Three loads and an update, as recorded there; publishing in the background loads once
+    more."""
     requests = told["one_insert"][1]
     assert requests["update"] + requests["POST /delta/preview/commits"] == 1
     assert sum(requests.values()) <= 10, requests

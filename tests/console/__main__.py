@@ -1,4 +1,5 @@
-"""Starts a server, fills it, and lets a browser look at every screen: ``python -m tests.console [--images FOLDER] [--keep]``."""
+"""Starts a server, fills it, and lets a browser look at every screen:
+``python -m tests.console [--images FOLDER] [--keep]``."""
 
 from __future__ import annotations
 

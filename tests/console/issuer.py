@@ -1,4 +1,5 @@
-"""An OIDC issuer on loopback: the code flow with PKCE that oidc-client-ts speaks, for one user who is always logged in."""
+"""An OIDC issuer on loopback: the code flow with PKCE that oidc-client-ts speaks, for one user who
+is always logged in."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ def backend(request: pytest.FixtureRequest, servers: Servers) -> Backend:
 
 @pytest.fixture(params=_REAL)
 def service(request: pytest.FixtureRequest, servers: Servers) -> Backend:
-    """What speaks DynamoDB's API: for limits, capacity and streams, which the fake does not have."""
+    """What speaks DynamoDB's API: for limits, capacity and streams, which the fake does not
+    have."""
     return servers.get(request.param)
 
 

@@ -1,6 +1,8 @@
-"""template.yaml as users deploy it: by SAM's command line, with functions that Lambda's own Python and runtime client run.
+"""template.yaml as users deploy it: by SAM's command line, with functions that Lambda's own Python
+and runtime client run.
 
-The tests are one story in the order of this file: each leaves the stack as the next finds it, and the last removes it.
+The tests are one story in the order of this file: each leaves the stack as the next finds it, and
+the last removes it.
 """
 
 from __future__ import annotations
@@ -167,7 +169,8 @@ def test_a_sweep_looks_at_every_table_and_finds_nothing_to_publish(stack: Deploy
 
 
 class Load:
-    """Appends to a table, one after the other, until it is stopped; an append that is refused is sent again."""
+    """Appends to a table, one after the other, until it is stopped; an append that is refused is
+    sent again."""
 
     def __init__(self, stack: Deployment) -> None:
         self.table = Table(stack)  # type: ignore[arg-type]
@@ -197,7 +200,8 @@ class Load:
             self.appended += 1
 
     def _refusal(self, version: int) -> str:
-        """Why an append, or a question for the version of the code, was refused; empty if both were answered."""
+        """Why an append, or a question for the version of the code, was refused; empty if both were
+        answered."""
         try:
             answer = self.table.propose(version, txn=f"load-{version}")
             about = self.table.api.get("/v1")
@@ -244,7 +248,8 @@ def test_sam_deletes_the_stack_and_leaves_the_tables_and_the_lake(stack: Deploym
 
 
 def test_i12_sam_and_cloudformation_asked_for_what_is_recorded(stack: Deployment) -> None:
-    """The deployer's policy is compared with the recording (tests/functional/deploy/test_deployer.py)."""
+    """The deployer's policy is compared with the recording
+    (tests/functional/deploy/test_deployer.py)."""
     asked = recorded((stack.emulator.work / "emulator.log").read_text(errors="replace"))
     assert len(asked) >= 30, "the emulator logs what its CloudFormation asks for"
     assert sorted(asked - expected()) == [], "add it to tests/data/deployer_calls.txt, and to the policy"

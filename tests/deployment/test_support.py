@@ -1,4 +1,5 @@
-"""What the deployment's test leans on: errors in logs are noticed, and a machine that cannot have the root says so."""
+"""What the deployment's test leans on: errors in logs are noticed, and a machine that cannot have
+the root says so."""
 
 from __future__ import annotations
 

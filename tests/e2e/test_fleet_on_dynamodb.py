@@ -1,4 +1,5 @@
-"""Servers of a fleet on DynamoDB (here dynoxide), which hear of each other's commits by the table's stream (I4, I11, I19)."""
+"""Servers of a fleet on DynamoDB (here dynoxide), which hear of each other's commits by the table's
+stream (I4, I11, I19)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def endpoint(servers: Servers) -> str:
 
 
 class StreamProxy(CountingProxy):
-    """Passes on what is sent to DynamoDB. Of its streams nothing is answered while ``hangs``, and an error while ``fails``."""
+    """Passes on what is sent to DynamoDB. Of its streams nothing is answered while ``hangs``, and
+    an error while ``fails``."""
 
     hangs = fails = False
 
@@ -62,7 +64,8 @@ def published(fleet: Fleet) -> int:
 
 
 def append(fleet: Fleet, tables: list[Table], first: int) -> None:
-    """The next versions of each table, by turns by way of every server; they are published within a minute."""
+    """The next versions of each table, by turns by way of every server; they are published within a
+    minute."""
     for version in range(first, first + VERSIONS):
         for number, table in enumerate(tables):
             servers = list(fleet.servers.values())
@@ -88,7 +91,8 @@ def test_i4_i11_i19_servers_share_publishing_and_go_on_without_each_other(
         before = published(fleet)
         append(fleet, tables, 1 + VERSIONS)
         every = TABLES * VERSIONS
-        # A sweep publishes what it comes across, and is not counted: the stream's part is the most of it.
+        # A sweep publishes what it comes across, and is not counted: the stream's part is the most
+        # of it.
         until(lambda: published(fleet) - before > every // 2, "it is counted, too")
         assert published(fleet) - before < count * every, "a granule that changes hands may have some done twice"
         fleet.kill(0)

@@ -1,6 +1,8 @@
-"""A table's whole life on a server, and on the emulated deployment with its lake in S3: both kinds of commit, both of lake.
+"""A table's whole life on a server, and on the emulated deployment with its lake in S3: both kinds
+of commit, both of lake.
 
-The deployment holds every function to its role: a permission that is missing in template.yaml fails here.
+The deployment holds every function to its role: a permission that is missing in template.yaml fails
+here.
 """
 
 from __future__ import annotations

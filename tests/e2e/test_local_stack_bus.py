@@ -1,4 +1,5 @@
-"""Events of an emulated deployment on a bus of EventBridge, by the function's own role (I12, I14)."""
+"""Events of an emulated deployment on a bus of EventBridge, by the function's own role (I12,
+I14)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def test_i14_each_version_of_a_table_comes_to_a_queue_by_a_rule_of_the_bus(tmp_p
         pattern = {"source": ["turnstile"], "detail-type": ["turnstile.table.ratified"]}
         events.put_rule(Name="commits", EventBusName="lake", EventPattern=json.dumps(pattern))
         events.put_targets(Rule="commits", EventBusName="lake", Targets=[{"Id": "1", "Arn": arn}])
-        table, versions = Table(stack), set[int]()
+        table = Table(stack)
+        versions = set[int]()
         for version in range(1, 6):
             table.append(version)
 

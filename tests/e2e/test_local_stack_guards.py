@@ -1,6 +1,8 @@
-"""A web page on the developer's machine cannot run code through the stack, read its secrets or write its tables (I12).
+"""A web page on the developer's machine cannot run code through the stack, read its secrets or
+write its tables (I12).
 
-Each test sends what a browser would send for such a page, or a program without a key, to a real stack.
+Each test sends what a browser would send for such a page, or a program without a key, to a real
+stack.
 """
 
 from __future__ import annotations

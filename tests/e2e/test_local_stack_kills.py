@@ -20,11 +20,13 @@ from turnstile_local.home import Layout
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 BEHIND = 2
 AHEAD = 9
-"""The version that the tables on disk have, and the one that was acknowledged and published before the kill."""
+"""The version that the tables on disk have, and the one that was acknowledged and published before
+the kill."""
 
 
 class Hammer:
-    """A client that proposes commits from before the stack is back until ``stop``: the next version, and a named one."""
+    """A client that proposes commits from before the stack is back until ``stop``: the next
+    version, and a named one."""
 
     def __init__(self, url: str, table: Table) -> None:
         self._url = url
@@ -65,7 +67,8 @@ def test_i1_i2_i3_nothing_that_was_published_is_lost_or_overwritten_by_a_kill(tm
     lake = "s3://lake/warehouse" if scheme == "s3" else None
     stack = Stack.start(tmp_path / "home", port=0, lake=lake)
     assert not stack.state.was_killed and len(stack.notices) == 1 and stack.notices[0].startswith("NOT DURABLE")
-    layout, table = Layout.at(stack.home), Table(stack, "survivor")
+    layout = Layout.at(stack.home)
+    table = Table(stack, "survivor")
     for version in range(1, BEHIND + 1):
         table.append(version)
     table.published(BEHIND)
@@ -112,7 +115,8 @@ def test_i1_a_start_that_is_killed_before_the_tables_were_stopped_is_made_up_for
     from turnstile_local import launch
 
     stack = Stack.start(tmp_path / "home", port=0)
-    layout, table = Layout.at(stack.home), Table(stack)
+    layout = Layout.at(stack.home)
+    table = Table(stack)
     table.append(1)
     eventually(lambda: table.id in layout.tables.read_text())
     kill(stack)

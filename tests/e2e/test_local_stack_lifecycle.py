@@ -50,7 +50,8 @@ def test_up_is_idempotent_and_down_keeps_the_data(cli: Program) -> None:
 
     assert cli.json("up", "--aws", "--port", "0")["started"] is True
     table = Table.__new__(Table)
-    table.api, table.id = Stack.attach(cli.home / "aws").client(), cli.json("head", "default.kept")["table_id"]
+    table.api = Stack.attach(cli.home / "aws").client()
+    table.id = cli.json("head", "default.kept")["table_id"]
     assert cli.json("head", "default.kept")["latest"] == 1
     table.append(2)
     log = eventually(lambda: (told := cli.json("log", "default.kept"))["floor"] == 2 and told)

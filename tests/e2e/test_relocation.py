@@ -1,4 +1,5 @@
-"""A home that was renamed: doctor says that no table is where the store says, and a relocation lets the store follow."""
+"""A home that was renamed: doctor says that no table is where the store says, and a relocation lets
+the store follow."""
 
 from __future__ import annotations
 

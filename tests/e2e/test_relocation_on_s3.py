@@ -1,4 +1,5 @@
-"""A lake in S3 whose objects were copied below another prefix, or to another bucket: the store follows, Iceberg's tables stay readable."""
+"""A lake in S3 whose objects were copied below another prefix, or to another bucket: the store
+follows, Iceberg's tables stay readable."""
 
 from __future__ import annotations
 
@@ -130,7 +131,8 @@ def test_i10_i24_a_lake_in_s3_goes_on_below_the_prefix_to_which_its_objects_were
         assert checks["folders"] == "ok"
         table.api = server.client()
         table.append(4)
-        table.storage.bucket, table.storage.root = target.name, table.get("head")["location"].split(target.name)[1]
+        table.storage.bucket = target.name
+        table.storage.root = table.get("head")["location"].split(target.name)[1]
         assert table.published(4)
         assert [table.published(version) for version in range(4)] == log
         for name in ("kept", "shown"):

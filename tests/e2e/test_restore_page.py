@@ -1,7 +1,9 @@
-"""Restoring the tables of DynamoDB, by the commands of docs/operations.md word by word, on the emulated deployment (I1, I4).
+"""Restoring the tables of DynamoDB, by the commands of docs/operations.md word by word, on the
+emulated deployment (I1, I4).
 
-The commands run in Bash with an ``aws`` of these tests (tests/support/roles/aws_cli.py), or with the real one where ``TURNSTILE_AWS_CLI`` names it.
-Of the emulator's point-in-time recovery the test makes one: it puts the rows of the moment into the table that was restored.
+The commands run in Bash with an ``aws`` of these tests (tests/support/roles/aws_cli.py), or with
+the real one where ``TURNSTILE_AWS_CLI`` names it. Of the emulator's point-in-time recovery the test
+makes one: it puts the rows of the moment into the table that was restored.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ def written(folder: Path, name: str, text: str) -> None:
 
 
 class Shell:
-    """Bash, with the functions of the page, on a machine that has the AWS command line, Python and Turnstile's own."""
+    """Bash, with the functions of the page, on a machine that has the AWS command line, Python and
+    Turnstile's own."""
 
     def __init__(self, stack: Stack, folder: Path, functions: str) -> None:
         self._functions = functions

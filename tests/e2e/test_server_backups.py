@@ -1,5 +1,6 @@
-"""A store that is behind its lake: by a WAL that is gone, an old backup, or a copy of the file alone. Told before anything is
-acknowledged, repaired by the log, and nothing that was acknowledged is lost (I1, I2, I4)."""
+"""A store that is behind its lake: by a WAL that is gone, an old backup, or a copy of the file
+alone. Told before anything is acknowledged, repaired by the log, and nothing that was acknowledged
+is lost (I1, I2, I4)."""
 
 from __future__ import annotations
 

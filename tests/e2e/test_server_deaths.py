@@ -1,5 +1,6 @@
-"""Processes of a server are killed while clients write (I1 to I6, I11): what was acknowledged stays, is published with its
-bytes, and the server is back by itself, or as soon as it is started."""
+"""Processes of a server are killed while clients write (I1 to I6, I11): what was acknowledged
+stays, is published with its bytes, and the server is back by itself, or as soon as it is
+started."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def test_i1_to_i11_a_killed_process_is_replaced_and_nothing_that_was_acknowledge
 
 
 def test_a_worker_that_is_killed_again_at_once_is_replaced_again(tmp_path: Path) -> None:
-    """Two deaths within seconds are no crash at the start: an operator, or the kernel short of memory, may kill twice."""
+    """Two deaths within seconds are no crash at the start: an operator, or the kernel short of
+    memory, may kill twice."""
     with Server.start(tmp_path / "home", 0, workers=WORKERS) as server, server.client() as api:
         for _ in range(4):
             kill(server, "http")
@@ -62,7 +64,8 @@ def test_i1_to_i11_when_the_main_process_is_killed_all_end_and_the_next_start_ha
     for _ in range(3):
         for writer in writers:
             writer.more()
-        pids, runtime = server.pids, Path(server.state.runtime)
+        pids = server.pids
+        runtime = Path(server.state.runtime)
         os.kill(pids[0], signal.SIGKILL)
         until(lambda: not any(map(alive, pids)), "its processes have ended")  # noqa: B023 - waited for here
         until(lambda: not is_locked(Home.at(server.home).lock), "the lock of the home is free")  # noqa: B023

@@ -1,4 +1,5 @@
-"""Events of a server over real HTTP, while its processes are killed: each version once, in order, and none is missing (I13)."""
+"""Events of a server over real HTTP, while its processes are killed: each version once, in order,
+and none is missing (I13)."""
 
 from __future__ import annotations
 
@@ -102,7 +103,8 @@ def versions(events: list[dict[str, Any]], table: Table, kind: str = "ratified")
 def check(events: Callable[[], list[dict[str, Any]]], writers: list[Writer]) -> None:
     """Every version has its event, once and in order."""
     for writer in writers:
-        table, latest = writer.table, writer.table.get("head")["latest"]
+        table = writer.table
+        latest = writer.table.get("head")["latest"]
         until(lambda: max(versions(events(), table), default=0) >= latest, "all events are there")  # noqa: B023
         assert versions(events(), table) == list(range(1, latest + 1))
         published = versions(events(), table, "published")

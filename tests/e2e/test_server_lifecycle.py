@@ -1,4 +1,5 @@
-"""A server's life: ``turnstile up``, ``down``, ``serve`` and ``Server``. Data outlives it, its locks do not; two do not meet."""
+"""A server's life: ``turnstile up``, ``down``, ``serve`` and ``Server``. Data outlives it, its
+locks do not; two do not meet."""
 
 from __future__ import annotations
 
@@ -185,7 +186,8 @@ def test_a_state_file_makes_a_start_remove_no_folder_but_one_of_sockets(tmp_path
 
 
 def test_down_ends_no_process_but_the_one_that_holds_the_lock(tmp_path: Path) -> None:
-    """The number in the state file is that of a process in another container, or of one that has ended."""
+    """The number in the state file is that of a process in another container, or of one that has
+    ended."""
     home = Home.at(tmp_path)
     with subprocess.Popen(["sleep", "60"]) as bystander:
         ServerState("http://127.0.0.1:1", 1, "file:///lake", "sqlite:/x", pids=(bystander.pid,)).write(home)

@@ -1,5 +1,5 @@
-"""Servers on DynamoDB (here dynoxide): stateless, several on one table; publishing is woken by a server's own commits and
-by the table's stream (I1, I2, I4, I11)."""
+"""Servers on DynamoDB (here dynoxide): stateless, several on one table; publishing is woken by a
+server's own commits and by the table's stream (I1, I2, I4, I11)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def test_i4_i11_a_server_publishes_its_own_commits_without_a_stream_and_is_state
 
 def test_i11_what_one_server_ratified_another_publishes_by_the_stream(start: Callable[..., Server]) -> None:
     with start("ratifies") as ratifies, start("publishes") as publishes, resting_background(ratifies):
-        table, versions = Table(ratifies), itertools.count(1)
+        table = Table(ratifies)
+        versions = itertools.count(1)
 
         def is_named_to_the_other() -> bool:
             """The stream is followed from some moment after the start on; a sweep finds earlier
@@ -176,7 +177,8 @@ def test_i11_i19_a_worker_publishes_by_the_stream_what_a_server_leaves_to_it(
         with (tmp_path / "worker.log").open("wb") as log:
             worker = subprocess.Popen([TURNSTILE, "work", "--roles", "publish,events", *where], stdout=log, stderr=log)
         try:
-            table, versions = Table(server), itertools.count(1)
+            table = Table(server)
+            versions = itertools.count(1)
 
             def is_published() -> bool:
                 """The stream is followed from some moment after the start on, and there is no

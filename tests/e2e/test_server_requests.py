@@ -1,4 +1,5 @@
-"""What a server answers on its port: the API and nothing else, to programs and not to foreign pages, within limits (I12)."""
+"""What a server answers on its port: the API and nothing else, to programs and not to foreign
+pages, within limits (I12)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A server whose store cannot be used: told at the start in one sentence, by ``/readyz`` with its reason, and by every request with one
-type."""
+"""A server whose store cannot be used: told at the start in one sentence, by ``/readyz`` with its
+reason, and by every request with one type."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _home_with_a_table(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-# -- at the start -------------------------------------------------------------------------------------------------------
+# -- at the start ------------------------------------------------------------------------------------------------------
 
 
 def _overwritten(store: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_start_while_another_process_holds_the_lock_says_so(tmp_path: Path) ->
         assert _problems(server) in ([], ["publishing has given no sign of life"])
 
 
-# -- while it runs ------------------------------------------------------------------------------------------------------
+# -- while it runs -----------------------------------------------------------------------------------------------------
 
 
 def test_readyz_and_every_request_say_that_the_file_was_removed_and_that_it_is_back(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_readyz_and_requests_say_that_the_file_is_damaged(tmp_path: Path) -> Non
         assert (error["type"], error["cause"]) == ("StoreUnavailable", "damaged") and error["remedy"]
 
 
-# -- a table's folder -----------------------------------------------------------------------------------------------------
+# -- a table's folder --------------------------------------------------------------------------------------------------
 
 
 def test_i24_after_a_folder_was_removed_the_table_is_stopped_and_goes_on_when_it_is_back(tmp_path: Path) -> None:

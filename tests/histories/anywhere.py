@@ -1,4 +1,5 @@
-"""HTTP clients of several servers of one store, as behind a load balancer: some servers do not answer for a while, and come back."""
+"""HTTP clients of several servers of one store, as behind a load balancer: some servers do not
+answer for a while, and come back."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ AVOID_S: Final = 2.0
 
 
 class Balancer:
-    """The servers at some addresses, and which of them did not answer just now. Safe for threads."""
+    """The servers at some addresses, and which of them did not answer just now. Safe for
+    threads."""
 
     def __init__(self, urls: Sequence[str], timeout_s: float) -> None:
         self.timeout_s = timeout_s
@@ -34,8 +36,8 @@ class Balancer:
 
 
 class Anywhere:
-    """Sends each request to any of the servers. Raises httpx.TransportError where it does not answer: what became of the request nobody knows.
-    For one thread."""
+    """Sends each request to any of the servers. Raises httpx.TransportError where it does not
+    answer: what became of the request nobody knows. For one thread."""
 
     def __init__(self, balancer: Balancer, urls: Sequence[str]) -> None:
         self._balancer = balancer

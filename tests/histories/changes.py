@@ -28,8 +28,10 @@ class Answers:
 
 
 def change(connect: Callable[[], Anywhere], clients: int, rest_s: float, ended: threading.Event) -> Answers:
-    """Lets clients create namespaces until ``ended``. Every second one carries an idempotency key, and is sent until there is an answer."""
-    answers, faults = Answers(), list[BaseException]()
+    """Lets clients create namespaces until ``ended``. Every second one carries an idempotency key,
+    and is sent until there is an answer."""
+    answers = Answers()
+    faults = list[BaseException]()
 
     def work() -> None:
         try:

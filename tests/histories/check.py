@@ -1,4 +1,5 @@
-"""Histories of clients, and porcupine's judgement of them: is there one order in which every answer is right?"""
+"""Histories of clients, and porcupine's judgement of them: is there one order in which every answer
+is right?"""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ needs_go = pytest.mark.skipif(shutil.which("go") is None, reason="PORCUPINE NEED
 
 
 class Operation(msgspec.Struct, rename={"returned": "return"}, kw_only=True):
-    """What a client asked and was told. Times in ns of one clock; ``returned`` 0 when it never heard.
+    """What a client asked and was told. Times in ns of one clock; ``returned`` 0 when it never
+    heard.
 
-    ``op`` is commit or load; ``version`` 0 asks for the next one; ``result`` ok, conflict or unknown; ``got`` the
-    version that the transaction became, or latest; ``last`` the latest version's transaction, for a load.
+    ``op`` is commit or load; ``version`` 0 asks for the next one; ``result`` ok, conflict or
+    unknown; ``got`` the version that the transaction became, or latest; ``last`` the latest
+    version's transaction, for a load.
     """
 
     client: int
@@ -40,7 +43,8 @@ class Operation(msgspec.Struct, rename={"returned": "return"}, kw_only=True):
 
 @dataclass
 class History:
-    """Operations of many threads, in no order. ``contents``: the bytes that a transaction has to be published with, if it is ratified."""
+    """Operations of many threads, in no order. ``contents``: the bytes that a transaction has to be
+    published with, if it is ratified."""
 
     operations: list[Operation] = field(default_factory=list)
     contents: dict[str, bytes] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""Concurrent clients of a running stack. Each keeps to the rules: after an unknown outcome, only the same again."""
+"""Concurrent clients of a running stack. Each keeps to the rules: after an unknown outcome, only
+the same again."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def run(
     ended: threading.Event | None = None,
 ) -> History:
     """Let clients work for a while, or until ``ended``; the answers to them."""
-    history, stop, ended = History(), time.monotonic() + load.seconds, ended or threading.Event()
+    history = History()
+    stop = time.monotonic() + load.seconds
+    ended = ended or threading.Event()
     faults: list[BaseException] = []
 
     def work(number: int) -> None:

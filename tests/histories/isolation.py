@@ -1,14 +1,17 @@
-"""Which isolation a history of transactions shows: its direct serialization graph, and the cycles in it. Pure.
+"""Which isolation a history of transactions shows: its direct serialization graph, and the cycles
+in it. Pure.
 
-A transaction reads and writes numbered versions of objects; here an object is a table, and its versions are its commits, so
-that the order of versions needs no guess. An edge leads from a transaction to one that must come after it:
+A transaction reads and writes numbered versions of objects; here an object is a table, and its
+versions are its commits, so that the order of versions needs no guess. An edge leads from a
+transaction to one that must come after it:
 
     ww    it wrote a version, the other wrote the next one
     wr    it wrote the version that the other read
     rw    it read a version, the other wrote the next one (an anti-dependency)
     rt    it was answered before the other began (only where real time counts: strict serializability)
 
-A history is serializable exactly if there is no cycle. What a cycle is called follows from its edges, rt beside any of them:
+A history is serializable exactly if there is no cycle. What a cycle is called follows from its
+edges, rt beside any of them:
 
     G0                 ww only: writes of transactions in different orders
     G1c                ww and wr: a circle of what was read from whom
@@ -19,9 +22,10 @@ A history is serializable exactly if there is no cycle. What a cycle is called f
 Beside cycles: ``two writers`` of one version, and ``unwritten``, a read of a version without a
 writer.
 
-Sources: Adya, Liskov and O'Neil, *Generalized isolation level definitions*, ICDE 2000 (the graph, G0 to G2); Kingsbury and
-Alvaro, *Elle*, PVLDB 14(3) (real time, the search by classes); Cerone and Gotsman, *Analysing snapshot isolation*, JACM 65(2)
-(a history is of snapshot isolation exactly if ``(rt + ww + wr) ; rw?`` has no cycle).
+Sources: Adya, Liskov and O'Neil, *Generalized isolation level definitions*, ICDE 2000 (the graph,
+G0 to G2); Kingsbury and Alvaro, *Elle*, PVLDB 14(3) (real time, the search by classes); Cerone and
+Gotsman, *Analysing snapshot isolation*, JACM 65(2) (a history is of snapshot isolation exactly if
+``(rt + ww + wr) ; rw?`` has no cycle).
 """
 
 from __future__ import annotations
@@ -151,8 +155,9 @@ _MOMENT: Final = "\0moment "
 
 
 def _real_time(transactions: Sequence[Transaction]) -> list[Edge]:
-    """Edges rt. Instead of an edge for each pair a chain of moments, one for each answer: the transaction leads to the moment of its
-    answer, each moment to the next, and the last one before a transaction began to it."""
+    """Edges rt. Instead of an edge for each pair a chain of moments, one for each answer: the
+    transaction leads to the moment of its answer, each moment to the next, and the last one before
+    a transaction began to it."""
     answered = sorted((t.ended, t.id) for t in transactions if t.ended is not None)
     moments = [f"{_MOMENT}{number}" for number in range(len(answered))]
     edges = [Edge(id, "rt", moment) for (_, id), moment in zip(answered, moments, strict=True)]
@@ -214,7 +219,8 @@ def components(graph: dict[str, list[Edge]]) -> list[list[str]]:
 
 
 def _worst(edges: Sequence[Edge]) -> Anomaly:
-    """A cycle among the edges of one strongly connected component, of the first kind that there is."""
+    """A cycle among the edges of one strongly connected component, of the first kind that there
+    is."""
     for kind, search in (("G0", _of_writes), ("G1c", _without_rw), ("G-single", _single), ("G-nonadjacent", _apart)):
         if cycle := search(edges):
             return Anomaly(kind, tuple(_without_moments(cycle)))
@@ -230,7 +236,8 @@ def _without_rw(edges: Sequence[Edge]) -> list[Edge]:
 
 
 def _single(edges: Sequence[Edge]) -> list[Edge]:
-    """A cycle with one rw. The other edges have no cycle here, so that a way back exists only within their order."""
+    """A cycle with one rw. The other edges have no cycle here, so that a way back exists only
+    within their order."""
     graph = _graph(edge for edge in edges if edge.kind != "rw")
     places = {node: -place for place, (node,) in enumerate(components(graph))}
     for edge in edges:

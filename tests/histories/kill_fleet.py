@@ -3,8 +3,9 @@ and compares the answers to the writers with the logs.
 
     python -m tests.histories.kill_fleet --rounds 3
 
-Clients commit to several Delta tables by way of all servers, with versions that they name, tickets and staged files, and create namespaces. Each failure
-has its victim, which comes back after a while; then the fleet has to come to rest: each server owns its part again. In the end it checks:
+Clients commit to several Delta tables by way of all servers, with versions that they name, tickets
+and staged files, and create namespaces. Each failure has its victim, which comes back after a
+while; then the fleet has to come to rest: each server owns its part again. In the end it checks:
 
     nothing lost          what was acknowledged is in ``_delta_log`` at the version that was told (I2, I5)
     nothing duplicated    no transaction is there twice (I3), no version was published twice (I4)
@@ -50,8 +51,9 @@ FAILURES = (
 
 @dataclass(frozen=True)
 class Phase:
-    """A time, by the wall clock: from a failure on, or from when its victim came ``back``, to when the fleet had come to rest; or a calm one.
-    ``tables``: which granules the victim owned when it failed."""
+    """A time, by the wall clock: from a failure on, or from when its victim came ``back``, to when
+    the fleet had come to rest; or a calm one. ``tables``: which granules the victim owned when it
+    failed."""
 
     name: str
     began_ms: float
@@ -121,7 +123,8 @@ def campaign(fleet: Fleet, failures: Sequence[str], work: Work) -> Report:
     with Balancer(fleet.urls(), SETTLE_S).connect() as http:
         report.problems += check_log(http, answers.result())
     report.problems += watch.problems
-    report.changes, report.lags = len(answers.result().acknowledged), list(watch.lags())
+    report.changes = len(answers.result().acknowledged)
+    report.lags = list(watch.lags())
     report.longest_look_s = watch.longest_look_s
     return report
 
@@ -133,8 +136,8 @@ def _phase(name: str, passes: Callable[[], object], tables: frozenset[str] = fro
 
 
 def _fail(fleet: Fleet, failure: str, number: int, work: Work, tables: Sequence[str]) -> list[Phase]:
-    """Plays one failure of a server: at least until the others own everything, where its background is away, and something is committed; and then until it owns its part
-    again."""
+    """Plays one failure of a server: at least until the others own everything, where its background
+    is away, and something is committed; and then until it owns its part again."""
     action, _, process = failure.partition(" ")
     process = "" if process == "server" else process
     member = fleet.member_of(number)
@@ -203,7 +206,8 @@ def _check_tables(fleet: Fleet, roots: dict[str, Path], history: History, report
         report.acknowledged += len(acknowledged)
         report.unknown += sum(one.result == "unknown" for one in commits)
         txns |= set(log.values())
-    # What is not in a log had no effect, and a load without an answer says nothing: the checker need not try them.
+    # What is not in a log had no effect, and a load without an answer says nothing: the checker
+    # need not try them.
     judged = [one for one in history.operations if one.result != "unknown" or one.txn in txns]
     judgement = judge(judged)
     if not judgement.linearizable:

@@ -1,9 +1,11 @@
-"""Kills a whole server again and again under writers, and holds what they were told against the log.
+"""Kills a whole server again and again under writers, and holds what they were told against the
+log.
 
     python -m tests.histories.kill_server --rounds 200
 
-Each round kills every process of the server with SIGKILL at a random moment and starts it again. Tables are new every few
-rounds, so that their histories stay short enough to be judged. Of each table it checks, once everything is published:
+Each round kills every process of the server with SIGKILL at a random moment and starts it again.
+Tables are new every few rounds, so that their histories stay short enough to be judged. Of each
+table it checks, once everything is published:
 
     nothing lost          what was acknowledged is in ``_delta_log`` at the version that was told (I2, I5)
     nothing duplicated    no transaction is there twice (I3)
@@ -90,7 +92,8 @@ def _segment(server: Server, report: Report, rng: random.Random, *, kills: int, 
 
 
 def kill_and_start(server: Server, report: Report) -> Server:
-    """Kills every process of the server at once and starts it again; returns the new one when it answers."""
+    """Kills every process of the server at once and starts it again; returns the new one when it
+    answers."""
     began = time.monotonic()
     for pid in server.pids:
         with contextlib.suppress(ProcessLookupError):

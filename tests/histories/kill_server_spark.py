@@ -1,9 +1,11 @@
-"""Kills a whole server again and again under Spark writers, and holds what their statements returned against the table.
+"""Kills a whole server again and again under Spark writers, and holds what their statements
+returned against the table.
 
     python -m tests.histories.kill_server_spark --rounds 20
 
-Each writer is a process with a Spark session of its own that inserts one row a statement. A statement that returned is in the
-table exactly once; one that failed at most once: its outcome may be unknown (I2, I3).
+Each writer is a process with a Spark session of its own that inserts one row a statement. A
+statement that returned is in the table exactly once; one that failed at most once: its outcome may
+be unknown (I2, I3).
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ SETTLE_S = 60.0
 
 
 def writer(url: str, number: int, log: Path, stop: Path) -> None:
-    """Inserts rows until ``stop`` exists; ``log`` gets a line for each statement, before it and after it."""
+    """Inserts rows until ``stop`` exists; ``log`` gets a line for each statement, before it and
+    after it."""
     from turnstile_spark import attach, session
 
     spark = session(small=True)

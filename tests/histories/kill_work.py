@@ -3,8 +3,8 @@ looks at the state left.
 
     python -m tests.histories.kill_work --kinds gc reset import iceberg checkpoints --kills 20
 
-Each kill is a SIGKILL of every process at a random moment after the work was seen to begin; then the server is started again. Of each
-kind of work:
+Each kill is a SIGKILL of every process at a random moment after the work was seen to begin; then
+the server is started again. Of each kind of work:
 
     gc            staged files that lost, dropped tables and their tombstones: all go, and nothing else does (I10)
     reset         a catalog that goes to and fro between two snapshots: it is one of the two, and the one that was acknowledged (I8, I9)
@@ -101,7 +101,8 @@ class Work(ABC):
 
     @abstractmethod
     def work(self) -> bool:
-        """Does it; True if it was acknowledged. May raise httpx.TransportError: the server was killed."""
+        """Does it; True if it was acknowledged. May raise httpx.TransportError: the server was
+        killed."""
 
     @abstractmethod
     def whole(self) -> bool:
@@ -164,7 +165,8 @@ ENVIRONMENT: Final = {"TURNSTILE_STAGED_GRACE_HOURS": "1", "TURNSTILE_DROP_GRACE
 
 def _interrupted(work: Work, *, last: bool) -> Server:
     """Lets the work begin, kills the server in its midst, and starts it again."""
-    ended, faults = threading.Event(), list[BaseException]()
+    ended = threading.Event()
+    faults = list[BaseException]()
 
     def run() -> None:
         try:
@@ -201,7 +203,7 @@ def _settled(work: Work) -> Iterator[str]:
         time.sleep(0.1)
 
 
-# -- gc -----------------------------------------------------------------------------------------------------------------
+# -- gc ----------------------------------------------------------------------------------------------------------------
 
 
 class Gc(Work):
@@ -246,7 +248,8 @@ class Gc(Work):
         self.server = Server.start(self.server.home, port, environment=ENVIRONMENT)
 
     def _older(self, row: Row) -> Row | None:
-        """Dropped tables are two hours old, purged ones have been so for a month; and the lease of a run that was killed is over."""
+        """Dropped tables are two hours old, purged ones have been so for a month; and the lease of
+        a run that was killed is over."""
         if row["kind"] == "table" and row["state"] == "dropped":
             back_ms = 32 * 24 * HOUR_MS if row.get("reason") == "purged" else 2 * HOUR_MS
             return {**row, "changed_at": row["changed_at"] - back_ms}
@@ -307,7 +310,7 @@ def _readable(table: Table, latest: int) -> Iterator[str]:
             yield f"{table.id}: version {version} is not in the log"
 
 
-# -- reset --------------------------------------------------------------------------------------------------------------
+# -- reset -------------------------------------------------------------------------------------------------------------
 
 
 class Reset(Work):
@@ -380,7 +383,7 @@ class Reset(Work):
         super().close()
 
 
-# -- import -------------------------------------------------------------------------------------------------------------
+# -- import ------------------------------------------------------------------------------------------------------------
 
 
 class Import(Work):
@@ -448,7 +451,7 @@ class Import(Work):
         )
 
 
-# -- Iceberg ------------------------------------------------------------------------------------------------------------
+# -- Iceberg -----------------------------------------------------------------------------------------------------------
 
 
 class IcebergAppends(Work):
@@ -514,7 +517,7 @@ class IcebergAppends(Work):
             yield f"iceberg: {len(table.metadata.snapshots)} snapshots, and {len(rows)} rows"
 
 
-# -- checkpoints --------------------------------------------------------------------------------------------------------
+# -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
 class Checkpoints(Work):

@@ -1,4 +1,5 @@
-"""Kills the processes of a server while clients use it, as an operator, or a kernel short of memory, may."""
+"""Kills the processes of a server while clients use it, as an operator, or a kernel short of
+memory, may."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ne
 
 @contextmanager
 def kill_again_and_again(server: Server, name: str, every_s: float) -> Iterator[list[int]]:
-    """SIGKILL for the process of that name, and for each that replaces it; the pids that were killed."""
+    """SIGKILL for the process of that name, and for each that replaces it; the pids that were
+    killed."""
     killed: list[int] = []
     over = threading.Event()
 

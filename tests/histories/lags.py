@@ -1,7 +1,9 @@
-"""How long ratified versions of a lake of files take to be published, as seen from outside, and whether they come in order (I4).
+"""How long ratified versions of a lake of files take to be published, as seen from outside, and
+whether they come in order (I4).
 
-A thread looks at the HEADs and the logs of some tables every few milliseconds. A version is taken to be ratified when the last look began that did not
-see it, so a lag is too long by the time between two looks, and never too short. It is published when its name is in the log.
+A thread looks at the HEADs and the logs of some tables every few milliseconds. A version is taken
+to be ratified when the last look began that did not see it, so a lag is too long by the time
+between two looks, and never too short. It is published when its name is in the log.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ LOOK_S: Final = 0.025
 
 @dataclass(frozen=True)
 class Lag:
-    """A version that was published: when it was ratified at the earliest, and when its name came, by the wall clock."""
+    """A version that was published: when it was ratified at the earliest, and when its name came,
+    by the wall clock."""
 
     table: str
     version: int

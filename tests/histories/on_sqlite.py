@@ -1,8 +1,10 @@
-"""Clients of several processes on one SQLite file, without HTTP between: ratifier, publisher and store as a server has them.
+"""Clients of several processes on one SQLite file, without HTTP between: ratifier, publisher and
+store as a server has them.
 
-``python -m tests.histories.on_sqlite <folder> <seed> <table> ...`` is one process: client threads that keep to the rules,
-and a publisher that follows the change feed. It prints each operation before it begins and again when it was answered, so
-a parent that kills it knows what may have happened.
+``python -m tests.histories.on_sqlite <folder> <seed> <table> ...`` is one process: client threads
+that keep to the rules, and a publisher that follows the change feed. It prints each operation
+before it begins and again when it was answered, so a parent that kills it knows what may have
+happened.
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ class Processes:
                     self._operations[name.decode()] = msgspec.json.decode(operation, type=Operation)
 
 
-# -- one process ----------------------------------------------------------------------------------------------------------
+# -- one process -------------------------------------------------------------------------------------------------------
 
 
 class _Client:

@@ -1,4 +1,5 @@
-"""Transfers between accounts of several tables, over HTTP, while clients add everything up and processes are killed."""
+"""Transfers between accounts of several tables, over HTTP, while clients add everything up and
+processes are killed."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_i1_to_i8_i11_a_bank_on_the_emulated_deployment_survives_kills_of_its_fu
 
 
 def test_i8_snapshot_isolation_allows_write_skew_and_nothing_else(server: Server) -> None:
-    """The same transfers without their reads: sums are right in every cut, and the checker tells the levels apart."""
+    """The same transfers without their reads: sums are right in every cut, and the checker tells
+    the levels apart."""
     plan = Plan(writers=6, auditors=2, tables=8, between=20, habits=Habits(sends_reads=False))
     for seed in range(ROUNDS):
         report = play(server, Plan(**{**vars(plan), "seed": seed}))
@@ -123,7 +125,8 @@ def test_i2_i3_i4_i8_what_is_lost_torn_or_changed_afterwards_is_a_violation(serv
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_i8_a_server_that_has_a_fault_is_noticed(server: Server, fault: str) -> None:
-    """One that loses what makes a group a group, or a cut a cut: the checker names the anomaly, and auditors see wrong sums."""
+    """One that loses what makes a group a group, or a cut a cut: the checker names the anomaly, and
+    auditors see wrong sums."""
     kinds: set[str] = set()
     sums = 0
     for seed in range(ROUNDS):

@@ -1,4 +1,5 @@
-"""The checks of a campaign of failures find planted losses, duplicates and changes (I3, I4, I21)."""
+"""The checks of a campaign of failures find planted losses, duplicates and changes (I3, I4,
+I21)."""
 
 from __future__ import annotations
 

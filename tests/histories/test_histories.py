@@ -32,7 +32,8 @@ def accepted(history: History) -> None:
 
 
 def spoilt(history: History) -> list[Operation]:
-    """The same history with one commit told twice: the checker must not be content with anything."""
+    """The same history with one commit told twice: the checker must not be content with
+    anything."""
     commits = [one for one in history.operations if one.op == "commit" and one.result == "ok"]
     twice = commits[len(commits) // 2]
     after = max(one.returned for one in history.operations) + 10

@@ -123,7 +123,8 @@ def test_two_ids_that_are_the_same_are_refused() -> None:
 
 
 def serial(count: int, seed: int) -> list[Transaction]:
-    """Transactions one after the other over four objects of their own, shuffled; with readers of past moments."""
+    """Transactions one after the other over four objects of their own, shuffled; with readers of
+    past moments."""
     rng = random.Random(seed)
     latest = dict.fromkeys("wxyz", 0)
     cuts = [{"w": 0}]

@@ -1,4 +1,5 @@
-"""A fleet whose servers and processes are killed, frozen and restarted under writers keeps every promise it made (I1 to I6, I11, I19, I21)."""
+"""A fleet whose servers and processes are killed, frozen and restarted under writers keeps every
+promise it made (I1 to I6, I11, I19, I21)."""
 
 from __future__ import annotations
 

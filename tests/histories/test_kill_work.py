@@ -1,4 +1,5 @@
-"""A server that is killed in the midst of work loses nothing that it acknowledged, and ends the work (I2, I3, I8 to I11, I15)."""
+"""A server that is killed in the midst of work loses nothing that it acknowledged, and ends the
+work (I2, I3, I8 to I11, I15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Histories of simulated clients, where far more goes wrong than on a stack, have one order as well (I1, I2, I3, I6)."""
+"""Histories of simulated clients, where far more goes wrong than on a stack, have one order as well
+(I1, I2, I3, I6)."""
 
 from __future__ import annotations
 

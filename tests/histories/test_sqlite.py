@@ -1,4 +1,5 @@
-"""Clients of several processes on one SQLite file, killed again and again, are told one history (I1, I2, I3, I4, I6, I11)."""
+"""Clients of several processes on one SQLite file, killed again and again, are told one history
+(I1, I2, I3, I4, I6, I11)."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def namespace(connect: Connect) -> str:
 
 @pytest.fixture(scope="session")
 def python() -> Path:
-    """The environment's interpreter; the test is skipped, with the reason, where it cannot be made."""
+    """The environment's interpreter; the test is skipped, with the reason, where it cannot be
+    made."""
     try:
         return spark41.python()
     except Missing as missing:

@@ -1,4 +1,5 @@
-"""A warehouse as of a moment, with PyIceberg 0.12 unmodified: every table together is what it was then (I9)."""
+"""A warehouse as of a moment, with PyIceberg 0.12 unmodified: every table together is what it was
+then (I9)."""
 
 from __future__ import annotations
 

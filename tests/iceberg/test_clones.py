@@ -1,4 +1,5 @@
-"""Clones of Iceberg tables, with PyIceberg as it was released: written to, and nobody else notices."""
+"""Clones of Iceberg tables, with PyIceberg as it was released: written to, and nobody else
+notices."""
 
 from __future__ import annotations
 

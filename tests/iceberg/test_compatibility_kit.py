@@ -1,4 +1,5 @@
-"""Iceberg's REST compatibility kit, unmodified: everything passes but what docs/iceberg.md lists with its reason."""
+"""Iceberg's REST compatibility kit, unmodified: everything passes but what docs/iceberg.md lists
+with its reason."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ MOST_EXCEPTIONS = 5
 NOT_FOR_THIS_KIND = re.compile(
     "Only valid for catalogs that support|isn.t configurable per test|supportsNamesWithSlashes|assumption was not met"
 )
-"""What the kit itself says of tests that it does not run against catalogs with namespaces of their own."""
+"""What the kit itself says of tests that it does not run against catalogs with namespaces of their
+own."""
 
 
 def listed() -> set[str]:

@@ -1,4 +1,5 @@
-"""Delta tables that Delta Spark wrote, read by PyIceberg as it was released: the catalog plans its scans (ADR 43)."""
+"""Delta tables that Delta Spark wrote, read by PyIceberg as it was released: the catalog plans its
+scans (ADR 43)."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def by_pyiceberg(catalog: RestCatalog, table: str, **scan: Any) -> list[tuple[An
 
 
 def test_rows_are_those_of_delta_spark(spark: Any, lake: Any, planned: RestCatalog, namespace: str) -> None:
-    """Partitions, names with blanks, renamed and added columns, structs, time travel, filters that leave out files."""
+    """Partitions, names with blanks, renamed and added columns, structs, time travel, filters that
+    leave out files."""
     name = f"{lake.name}.{namespace}.t"
     mapping = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
     spark.sql(
@@ -101,7 +103,8 @@ def test_types_without_column_mapping(spark: Any, lake: Any, planned: RestCatalo
 def test_rows_that_pyiceberg_cannot_leave_out_are_an_error_and_never_shown(
     spark: Any, lake: Any, planned: RestCatalog, namespace: str
 ) -> None:
-    """PyIceberg 0.12 looks for Puffin's footer in every file of deletion vectors, and Delta's have none."""
+    """PyIceberg 0.12 looks for Puffin's footer in every file of deletion vectors, and Delta's have
+    none."""
     name = f"{lake.name}.{namespace}.t"
     spark.sql(f"CREATE TABLE {name} (id BIGINT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     spark.sql(f"INSERT INTO {name} SELECT id FROM range(100)")
@@ -117,7 +120,8 @@ def test_rows_that_pyiceberg_cannot_leave_out_are_an_error_and_never_shown(
 def test_icebergs_spark_reads_what_delta_spark_wrote(
     spark: Any, lake: Any, server: Server, namespace: str, python: Path
 ) -> None:
-    """Deletion vectors, null in a partition column, renamed columns, an older snapshot; by Java's library, without any setting."""
+    """Deletion vectors, null in a partition column, renamed columns, an older snapshot; by Java's
+    library, without any setting."""
     properties = "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name'"
     name = f"{lake.name}.{namespace}.t"
     spark.sql(

@@ -1,4 +1,5 @@
-"""DuckDB's Iceberg extension, unmodified, with tables in files: it makes no folder for its manifests."""
+"""DuckDB's Iceberg extension, unmodified, with tables in files: it makes no folder for its
+manifests."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ PACKAGES = ("duckdb", "duckdb-extension-avro", "duckdb-extension-httpfs", "duckd
 
 
 def python() -> Path:
-    """An interpreter with DuckDB and the extensions, which are of one version; raises Missing where it cannot be made."""
+    """An interpreter with DuckDB and the extensions, which are of one version; raises Missing where
+    it cannot be made."""
     return environment(f"duckdb-iceberg-{VERSION}", *(f"{package}=={VERSION}" for package in PACKAGES))
 
 

@@ -51,7 +51,8 @@ class Moving:
         return self.server.url
 
     def days(self, count: float) -> None:
-        """Files written since are of now, and then days pass. The clock never goes back: gc looks at all catalogs."""
+        """Files written since are of now, and then days pass. The clock never goes back: gc looks
+        at all catalogs."""
         self.stamp()
         self.server.days(count)
 
@@ -132,7 +133,8 @@ def stored(table: Table) -> set[str]:
 
 
 def named(table: Table) -> set[str]:
-    """The files that the table's present metadata name, as PyIceberg reads them; removed ones are not."""
+    """The files that the table's present metadata name, as PyIceberg reads them; removed ones are
+    not."""
     found = set[str]()
     for snapshot in table.snapshots():
         found.add(snapshot.manifest_list)
@@ -197,7 +199,8 @@ def test_a_commit_under_way_keeps_its_files(moving: Moving) -> None:
 
 
 def test_wherever_gc_dies_the_table_is_whole(moving: Moving) -> None:
-    """One table, whose collector dies after its first, fourth and seventh step, one after the other."""
+    """One table, whose collector dies after its first, fourth and seventh step, one after the
+    other."""
     table = written(moving)
     expected = ids(table)
 

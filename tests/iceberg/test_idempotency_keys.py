@@ -1,4 +1,5 @@
-"""I3: requests with a key against the emulated DynamoDB: their rows are stored, found again, and expire."""
+"""I3: requests with a key against the emulated DynamoDB: their rows are stored, found again, and
+expire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""I9: Java's own reader, the strictest there is, of files that bad writers made the catalog write."""
+"""I9: Java's own reader, the strictest there is, of files that bad writers made the catalog
+write."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ COMMITS = 12
 
 
 def broken() -> dict[str, Any]:
-    """Files that Java does not read, by what is wrong: were they read, the reader would be no judge."""
+    """Files that Java does not read, by what is wrong: were they read, the reader would be no
+    judge."""
     client = Iceberg()
     client.create()
     said = client.commit(add_snapshot(1), set_ref(1)).json["metadata"]

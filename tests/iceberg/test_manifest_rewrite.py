@@ -1,4 +1,5 @@
-"""Small manifests that PyIceberg, as it was released, wrote, put together by the catalog, and read by PyIceberg over HTTP."""
+"""Small manifests that PyIceberg, as it was released, wrote, put together by the catalog, and read
+by PyIceberg over HTTP."""
 
 from __future__ import annotations
 

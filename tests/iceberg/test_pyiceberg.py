@@ -139,7 +139,8 @@ def test_i9_two_clients_change_different_tables_of_one_catalog_at_once(connect: 
 
 
 def test_i9_a_transaction_over_two_tables_is_all_or_nothing(connect: Connect, namespace: str) -> None:
-    """PyIceberg makes the changes; it has no call for the request that commits both, so the test sends that itself."""
+    """PyIceberg makes the changes; it has no call for the request that commits both, so the test
+    sends that itself."""
     catalog = connect()
     apart = {"turnstile.merge-appends": "false"}
     tables = [catalog.create_table(f"{namespace}.t{n}", SCHEMA, properties=apart) for n in range(2)]

@@ -1,5 +1,5 @@
-"""I12: PyIceberg against a server that asks who is there, with tables in S3 and keys for one table at a time; and against
-an emulated deployment whose functions are held to their roles."""
+"""I12: PyIceberg against a server that asks who is there, with tables in S3 and keys for one table
+at a time; and against an emulated deployment whose functions are held to their roles."""
 
 from __future__ import annotations
 

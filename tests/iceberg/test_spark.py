@@ -1,5 +1,5 @@
-"""Spark 4.1 with Iceberg's own runtime, unmodified, in an environment of its own: this project's Spark is a newer one,
-for which Iceberg has none yet."""
+"""Spark 4.1 with Iceberg's own runtime, unmodified, in an environment of its own: this project's
+Spark is a newer one, for which Iceberg has none yet."""
 
 from __future__ import annotations
 

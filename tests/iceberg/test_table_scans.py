@@ -1,4 +1,5 @@
-"""Iceberg tables, read by clients as they were released, by manifests and by plans of the catalog: the same rows (ADR 45)."""
+"""Iceberg tables, read by clients as they were released, by manifests and by plans of the catalog:
+the same rows (ADR 45)."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def test_pyiceberg_reads_the_same_rows_by_plans(connect: Connect, namespace: str
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_icebergs_spark_reads_the_same_rows_by_plans(server: Server, namespace: str, python: Path) -> None:
-    """Partitions by value and by bucket, position deletes (format 2), deletion vectors (format 3), a renamed column, an older snapshot."""
+    """Partitions by value and by bucket, position deletes (format 2), deletion vectors (format 3),
+    a renamed column, an older snapshot."""
     asked = Requests(server)
     done = subprocess.run(
         [python, PLANS, server.url, namespace],

@@ -1,4 +1,5 @@
-"""TPC-H and TPC-DS on Delta tables: Iceberg's Spark, which has every scan planned by the catalog, answers what Delta Spark does by the tables' logs."""
+"""TPC-H and TPC-DS on Delta tables: Iceberg's Spark, which has every scan planned by the catalog,
+answers what Delta Spark does by the tables' logs."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3_000)]
 READS = ROOT / "tests/support/iceberg/spark_reads.py"
 SCALE = 0.01
-#: How tables are laid out, so that filters leave out files: partitions, and files in the order of a column.
+#: How tables are laid out, so that filters leave out files: partitions, and files in the order of a
+#: column.
 LAYOUT = {
     "lineitem": ("l_returnflag", "l_shipdate"),
     "orders": ("o_orderstatus", "o_orderdate"),
@@ -38,7 +40,8 @@ LIMIT = re.compile(r"\s+LIMIT\s+\d+\s*$", re.IGNORECASE)
 
 
 def generated(suite: str, folder: Path) -> tuple[list[str], list[str]]:
-    """The tables, written below the folder, and the queries as Spark's SQL, without their last LIMIT: which of equal rows it leaves is anybody's."""
+    """The tables, written below the folder, and the queries as Spark's SQL, without their last
+    LIMIT: which of equal rows it leaves is anybody's."""
     try:
         interpreter = tpc.python(suite)
     except Missing as missing:
@@ -69,7 +72,7 @@ def test_every_query_has_the_rows_of_plain_delta(  # noqa: PLR0917 - fixtures
     spark: Any, server: Server, namespace: str, python: Path, tmp_path: Path, suite: str, count: int
 ) -> None:
     session = spark.newSession()
-    (tables, queries) = generated(suite, tmp_path)
+    tables, queries = generated(suite, tmp_path)
     assert len(queries) == count
     with turnstile_spark.attach(session, f"tpc_{namespace}", server.url, token=server.token or None) as lake:
         session.sql(f"USE {lake.name}.{namespace}")

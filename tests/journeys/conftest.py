@@ -1,4 +1,5 @@
-"""Turnstile in each of its ways of running; what needs a Spark session goes with the tests that have one."""
+"""Turnstile in each of its ways of running; what needs a Spark session goes with the tests that
+have one."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ QUICK = (
 
 @pytest.fixture(scope="module")
 def namespace(lakes: Lakes) -> str:
-    """One of their own: DuckDB reads no schema in which one table has a type that it does not know."""
+    """One of their own: DuckDB reads no schema in which one table has a type that it does not
+    know."""
     place, _ = lakes.at("up")
     name = place.fresh("foreign")
     place.ask("POST", NAMESPACES, {"name": name})
@@ -67,7 +68,8 @@ def test_a_foreign_table_that_delta_opens_is_imported_and_read_through_the_lake(
     place.ask(
         "POST", f"{NAMESPACES}/{namespace}/imports", {"name": name, "location": folder.as_uri(), "dry_run": False}
     )
-    full, ids = f"{lake.name}.{namespace}.{name}", list(IDS)
+    full = f"{lake.name}.{namespace}.{name}"
+    ids = list(IDS)
     if len(table.commits) == 1 and "old protocol" in table.name:  # features were added, which a writer carries out
         spark.sql(f"INSERT INTO {full} (id) VALUES (3)")
         ids.append(3)

@@ -1,12 +1,13 @@
-"""Every way in which a table comes to be without Spark, with every way in which it is used without Spark, in every way of running."""
+"""Every way in which a table comes to be without Spark, with every way in which it is used without
+Spark, in every way of running."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from tests.support.journeys.cells import OF_SPARK, ORIGINS, REFUSED, RUNNING, USES
 from tests.support.journeys.judging import Tables, judge
@@ -14,7 +15,7 @@ from tests.support.journeys.origins import PLAIN as MAKING
 from tests.support.journeys.uses import PLAIN as USING
 
 
-def cells() -> Iterator[ParameterSet]:
+def cells() -> Iterator[Any]:
     """Every cell of a server; of the other ways of running every third is tried in each run."""
     for (r, running), (o, origin), (u, use) in itertools.product(*map(enumerate, (RUNNING, MAKING, USING))):
         is_quick = running == "up" or (r + o + u) % 3 == 0

@@ -1,4 +1,5 @@
-"""The part of the matrix that needs a Spark session: every cell with ``turnstile up``, and one table in each other way of running."""
+"""The part of the matrix that needs a Spark session: every cell with ``turnstile up``, and one
+table in each other way of running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``python -m tests.mutation [--only TEXT ...] [--jobs N] [--list]``: how many mutants tests notice, and which they do not."""
+"""``python -m tests.mutation [--only TEXT ...] [--jobs N] [--list]``: how many mutants tests
+notice, and which they do not."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from tests.mutation.runner import Verdict, failing_without, try_mutant
 
 
 def main() -> int:
-    """Exit status 1 when a mutant survives that is not listed, or one that is listed does not; 2 when a test fails
-    without any mutant."""
+    """Exit status 1 when a mutant survives that is not listed, or one that is listed does not; 2
+    when a test fails without any mutant."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[""], help="only mutants whose name contains one of these")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tried at once")

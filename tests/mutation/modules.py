@@ -21,11 +21,12 @@ class Mutated:
     Args:
         nearest: tests to run, soonest first, as globs below ``tests``.
         writes: it builds conditional writes: each clause always holds; each action does nothing.
-        decides: it decides: each branch is never taken; each operand of ``and`` and ``or`` counts for nothing; each
-            comparison is off by one.
-        guards: it carries out what is decided elsewhere: each call that only checks is left out; each ``+`` and ``-`` of a
-            comparison is the other; each operand of an ``and`` or ``or`` that is kept or returned counts for nothing; each
-            member that a copy replaces stays as it was.
+        decides: it decides: each branch is never taken; each operand of ``and`` and ``or`` counts
+            for nothing; each comparison is off by one.
+        guards: it carries out what is decided elsewhere: each call that only checks is left out;
+            each ``+`` and ``-`` of a comparison is the other; each operand of an ``and`` or ``or``
+            that is kept or returned counts for nothing; each member that a copy replaces stays as
+            it was.
     """
 
     nearest: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""The list of mutants: every clause and action of every conditional write, every branch of the pure decisions.
+"""The list of mutants: every clause and action of every conditional write, every branch of the pure
+decisions.
 
 A mutant is a change of one module's syntax tree, applied when the module is imported
 (``runner.install``). Its name has the function, the kind of change and the changed text, so that it

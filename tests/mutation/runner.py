@@ -38,7 +38,8 @@ WIDE: Final = (
     ROOT / "tests/unit/delta/test_table_model.py",
     ROOT / "tests/simulation/test_simulation.py",
 )
-"""What every mutant meets that the nearest tests did not notice: the model of a table, and the simulation."""
+"""What every mutant meets that the nearest tests did not notice: the model of a table, and the
+simulation."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ def try_mutant(number: int, mutant: Mutant) -> Verdict:
 
 
 def failing_without(chosen: Iterable[tuple[int, Mutant]]) -> str:
-    """The first of the tests that fails with nothing changed, which would make every verdict worthless."""
+    """The first of the tests that fails with nothing changed, which would make every verdict
+    worthless."""
     modules = dict.fromkeys(mutant.module for _, mutant in chosen)
     return _first_failure(None, list(dict.fromkeys(path for module in modules for path in nearest(module))))
 
@@ -91,7 +93,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _first_failure(number: int | None, tests: Sequence[Path], *options: str) -> str:
-    """The first test that fails in a fork of this process, which has the libraries imported but no module of ours."""
+    """The first test that fails in a fork of this process, which has the libraries imported but no
+    module of ours."""
     with tempfile.TemporaryFile("w+") as output:
         child = os.fork()
         if child == 0:

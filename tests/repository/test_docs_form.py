@@ -1,4 +1,5 @@
-"""The form of the pages: prose ends at column 100, no cell is a paragraph, and all have a bounded size (docs/style.md)."""
+"""The form of the pages: prose ends at column 100, no cell is a paragraph, and all have a bounded
+size (docs/style.md)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def is_wide(line: str) -> bool:
-    """Whether a line passes the last column although it has a blank before it, outside of code and links."""
+    """Whether a line passes the last column although it has a blank before it, outside of code and
+    links."""
     text = re.sub(r"`[^`]*`|\]\([^)]*\)", lambda part: "x" * len(part[0]), line.lstrip(" *-"))
     return len(line) > COLUMNS and " " in text
 

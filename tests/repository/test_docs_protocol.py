@@ -1,4 +1,5 @@
-"""The rules of Delta's protocol in docs/compatibility.md are numbered without gaps, and cite tests that exist."""
+"""The rules of Delta's protocol in docs/compatibility.md are numbered without gaps, and cite tests
+that exist."""
 
 import re
 

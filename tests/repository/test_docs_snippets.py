@@ -1,8 +1,9 @@
-"""Code in the documentation is code: it parses, its commands exist, and what is marked runs: a block with ``<!-- run: server -->``
-by itself, all blocks of a page with ``<!-- run: page -->`` one after another in one shell.
+"""Code in the documentation is code: it parses, its commands exist, and what is marked runs: a
+block with ``<!-- run: server -->`` by itself, all blocks of a page with ``<!-- run: page -->`` one
+after another in one shell.
 
-Iceberg's clients are installed where these tests run, so its Python blocks run as well; those with options of Spark need a
-Spark of their own (tests/iceberg).
+Iceberg's clients are installed where these tests run, so its Python blocks run as well; those with
+options of Spark need a Spark of their own (tests/iceberg).
 """
 
 import os

@@ -1,4 +1,5 @@
-"""No two pages make a table of one name with other columns, and none replaces a table that another page makes: a reader tries both."""
+"""No two pages make a table of one name with other columns, and none replaces a table that another
+page makes: a reader tries both."""
 
 from __future__ import annotations
 

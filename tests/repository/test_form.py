@@ -1,4 +1,5 @@
-"""The form of the product's code: one statement, one assignment; docstrings and comments end at column 100."""
+"""The form of the code: one statement, one assignment; docstrings and comments end at
+column 100."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from typing import Final
 
 import pytest
 
-from tests.support.repository import ROOT, blocks
+from tests.support.repository import ROOT, docstrings_in
 
-PACKAGES: Final = ("layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra")
+PACKAGES: Final = (
+    "layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra", "tests", "benchmarks",
+)  # fmt: skip
 COLUMNS: Final = 100
 """Of prose; code may have 120."""
 
@@ -31,18 +34,15 @@ def parallel_assignments(text: str) -> Iterator[int]:
 
 
 def wide_prose(text: str) -> Iterator[int]:
-    """Yields the lines of docstrings and comments that pass column 100, without rulers, tables and directives."""
+    """Yields the lines of docstrings and comments that pass column 100, without rulers, tables and
+    directives."""
     lines = text.splitlines()
-    for node in blocks(ast.parse(text)):
-        body = getattr(node, "body", None)
-        for statement in body if isinstance(body, list) else ():
-            value = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
-                    line = lines[number - 1]
-                    is_table = re.search(r"\S {2,}\S|={20}", line)
-                    if len(line) > COLUMNS and " " in line.strip() and not is_table:
-                        yield number
+    for docstring in docstrings_in(ast.parse(text)):
+        for number in range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1):
+            line = lines[number - 1]
+            is_table = re.search(r"\S {2,}\S|={20}", line)
+            if len(line) > COLUMNS and " " in line.strip() and not is_table:
+                yield number
     for number, line in enumerate(lines, 1):
         is_comment = re.match(r"\s*#:? \w", line) and not re.search(r"noqa|type:|pragma|fmt:|https?://", line)
         if is_comment and len(line) > COLUMNS:

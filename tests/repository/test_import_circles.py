@@ -1,5 +1,5 @@
-"""The shape of the product: imports at module level form no circle, and no folder of the layer and no module grows too
-large."""
+"""The shape of the product: imports at module level form no circle, and no folder of the layer and
+no module grows too large."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ KINDS = ("unit", "simulation", "contract", "functional", "histories")
 
 @functools.cache
 def named_tests() -> dict[str, set[str]]:
-    """Invariant -> files with a test whose name begins with it (``test_i1_i2_...``, ``test_i1_to_i11_...``)."""
+    """Invariant -> files with a test whose name begins with it (``test_i1_i2_...``,
+    ``test_i1_to_i11_...``)."""
     found: dict[str, set[str]] = defaultdict(set)
     for kind in KINDS:
         for path in (ROOT / "tests" / kind).rglob("test_*.py"):
@@ -30,7 +31,8 @@ def named_tests() -> dict[str, set[str]]:
 
 
 def numbers(name: str) -> Iterator[str]:
-    """``i1_i3_`` names two; ``i1_to_i11_`` names a checker of all, which is no test of one of them."""
+    """``i1_i3_`` names two; ``i1_to_i11_`` names a checker of all, which is no test of one of
+    them."""
     if "to_" not in name:
         yield from (number.upper() for number in re.findall(r"i\d+", name))
 

@@ -1,4 +1,5 @@
-"""Every dependency is under an open licence, and docs/dependencies.md says which, as the packages' own metadata do."""
+"""Every dependency is under an open licence, and docs/dependencies.md says which, as the packages'
+own metadata do."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ SPELLED: Final = {
 
 
 def licence_of(about: PackageMetadata) -> str:
-    """Returns the licence of a package as an SPDX expression; what it says of itself where that is none."""
+    """Returns the licence of a package as an SPDX expression; what it says of itself where that is
+    none."""
     if expression := about.get("License-Expression"):
         return str(expression)
     said = (about.get("License") or "").strip().splitlines()

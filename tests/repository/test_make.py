@@ -34,7 +34,8 @@ def test_ci_is_one_script_that_can_be_run_anywhere():
 
 
 def groups(target):
-    """The marker expressions by which the groups of a target select tests, less those of the mutants."""
+    """The marker expressions by which the groups of a target select tests, less those of the
+    mutants."""
     steps = subprocess.run(["make", "--dry-run", target], cwd=ROOT, text=True, capture_output=True, check=True).stdout
     commands = [line for line in steps.splitlines() if "-m pytest" in line and not line.endswith("tests/mutation")]
     return [re.search(r'-m "([^"]+)"', command)[1] for command in commands]
@@ -60,7 +61,8 @@ def test_what_make_test_quick_leaves_out_exists(entry):
 
 
 def test_make_test_quick_is_a_part_of_make_test():
-    (quick,), usual = groups("test-quick"), groups("test")
+    (quick,) = groups("test-quick")
+    usual = groups("test")
     for marks in itertools.product((True, False), repeat=4):
         names = dict(zip(("spark", "slow", "stack", "long"), marks, strict=True))
         if Expression.compile(quick).evaluate(names.__getitem__):

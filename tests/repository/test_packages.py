@@ -49,7 +49,8 @@ def test_no_page_gives_ours_by_name_to_a_platform_that_installs_modules() -> Non
 
 @pytest.mark.parametrize("folder", [".", "layers", "http_client", "spark_client", "python_client"])
 def test_distributions_have_names_of_one_prefix_that_are_free(folder: str) -> None:
-    """None of them was on the public index on 2026-11-27; `turnstile` was, and is another project's."""
+    """None of them was on the public index on 2026-11-27; `turnstile` was, and is another
+    project's."""
     project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
     assert re.fullmatch(rf"{PREFIX}(-[a-z]+)?", project["name"])
     extras = [name for names in project.get("optional-dependencies", {}).values() for name in names]

@@ -1,4 +1,5 @@
-"""What is tracked is the project: no places of one machine, no addresses of package indexes, nothing generated."""
+"""What is tracked is the project: no places of one machine, no addresses of package indexes,
+nothing generated."""
 
 import os
 import re
@@ -24,7 +25,8 @@ def _texts():
 
 
 def _here(text):
-    """The places of this machine that a text names: what exists in folders at the root that not every machine has."""
+    """The places of this machine that a text names: what exists in folders at the root that not
+    every machine has."""
     found = {top + below for top, below in _PATH.findall(text) if not _EVERYWHERE.fullmatch(top)}
     return {place for place in found if os.path.exists(place)}
 

@@ -55,7 +55,8 @@ def case_without_processes():
 
 
 def recorded(folder: Path, **variables: str) -> tuple[Records, subprocess.CompletedProcess[str], str]:
-    """Runs the cases with records, then the second chance; returns both and the list of flaky tests."""
+    """Runs the cases with records, then the second chance; returns both and the list of flaky
+    tests."""
     (folder / "test_cases.py").write_text(CASES)
     (folder / "pytest.ini").write_text("[pytest]\npython_functions = case_*\n")
     (folder / "conftest.py").write_text(

@@ -18,7 +18,8 @@ def program(path, text):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout with a Java, and a Python that makes environments by saying so and installs nothing."""
+    """A checkout with a Java, and a Python that makes environments by saying so and installs
+    nothing."""
     (tmp_path / "requirements").mkdir()
     shutil.copy(ROOT / "requirements" / "setup", tmp_path / "requirements")
     program(tmp_path / "jre/bin/java", "echo 'openjdk version \"17.0.1\"' >&2")

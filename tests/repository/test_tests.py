@@ -1,4 +1,5 @@
-"""The shape of the tests: what they share is support code, every test asserts something, no folder is a heap."""
+"""The shape of the tests: what they share is support code, every test asserts something, no folder
+is a heap."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def from_tests(text: str) -> list[str]:
 
 
 def test_nothing_imports_from_a_test_module() -> None:
-    """What several tests need is in tests/support, and fixtures are in a conftest, which gives them without an import."""
+    """What several tests need is in tests/support, and fixtures are in a conftest, which gives them
+    without an import."""
     names = {str(path.relative_to(TESTS)): from_tests(path.read_text()) for path in modules()}
     assert {path: found for path, found in names.items() if found} == {}
 
@@ -74,7 +76,8 @@ def inside(tree: ast.Module) -> Iterator[tuple[tuple[str, ...], ast.Call | ast.A
 
 
 def asserting(trees: Iterable[ast.Module]) -> set[str]:
-    """Names of functions that assert something, by themselves or by a function that they call or hand on."""
+    """Names of functions that assert something, by themselves or by a function that they call or
+    hand on."""
     calls: dict[str, set[str]] = defaultdict(set)
     names = set()
     for functions, node in (pair for tree in trees for pair in inside(tree)):
@@ -104,12 +107,14 @@ def test_a_test_that_asserts_nothing_would_be_noticed() -> None:
 
 
 def patches_of_clocks(text: str) -> list[str]:
-    """The lines that replace a function of ``time`` or ``threading`` for every thread of the process."""
+    """The lines that replace a function of ``time`` or ``threading`` for every thread of the
+    process."""
     return [line.strip() for line in text.splitlines() if GLOBAL_PATCH.search(line)]
 
 
 def test_no_test_replaces_a_clock_or_a_thread_for_the_whole_process() -> None:
-    """Other threads of the process wait by the same functions: give the module under test its own name for it."""
+    """Other threads of the process wait by the same functions: give the module under test its own
+    name for it."""
     patches = {str(path.relative_to(TESTS)): patches_of_clocks(path.read_text()) for path in modules()}
     assert {path: lines for path, lines in patches.items() if lines and path != "repository/test_tests.py"} == {}
 

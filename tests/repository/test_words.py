@@ -1,4 +1,5 @@
-"""The words of the product: docstrings have subjects that can act, names are nouns or verbs (docs/style.md)."""
+"""The words of the product: docstrings have subjects that can act, names are nouns or verbs
+(docs/style.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.repository import ROOT, blocks
+from tests.support.repository import ROOT, blocks, docstrings_in
 
 PACKAGES: Final = ("layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra")
 PRONOUNS: Final = frozenset(
@@ -51,31 +52,27 @@ IRREGULAR: Final = frozenset(
 )
 NOT_PARTICIPLES: Final = frozenset(("need", "embed", "feed", "seed", "speed", "exceed", "proceed", "shed", "bed"))
 PUBLISHED: Final = frozenset(("planned", "written"))
-"""Names that users of the Spark client call: ``lake.table(...).planned``, ``transaction.written``."""
+"""Names that users of the Spark client call: ``lake.table(...).planned``,
+``transaction.written``."""
 FIRST_WORDS: Final = frozenset(("what", "who", "whose", "whom", "whoever", "nobody", "somebody", "those"))
 
 
 @cache
-def nodes(package: str) -> list[tuple[str, ast.AST]]:
-    """Returns everything with a body in a package's modules, with the module's path."""
-    return [
-        (str(path.relative_to(ROOT)), node)
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for node in blocks(ast.parse(path.read_text()))
-    ]
+def trees(package: str) -> list[tuple[str, ast.Module]]:
+    """Returns a package's modules with their paths, parsed."""
+    paths = sorted((ROOT / package).rglob("*.py"))
+    return [(str(path.relative_to(ROOT)), ast.parse(path.read_text())) for path in paths]
 
 
 @cache
 def docstrings(package: str) -> list[tuple[str, str]]:
-    """Returns the place and the text of every docstring of modules, classes, functions and attributes."""
-    found = []
-    for path, node in nodes(package):
-        body = getattr(node, "body", None)
-        for statement in body if isinstance(body, list) else ():
-            value = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                found.append((f"{path}:{statement.lineno}", value.value))
-    return found
+    """Returns the place and the text of every docstring of modules, classes, functions and
+    attributes."""
+    return [
+        (f"{path}:{docstring.lineno}", str(docstring.value))
+        for path, tree in trees(package)
+        for docstring in docstrings_in(tree)
+    ]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -104,7 +101,8 @@ def participles() -> list[tuple[str, str]]:
     return [
         (f"{path}:{node.lineno}", node.name)
         for package in PACKAGES
-        for path, node in nodes(package)
+        for path, tree in trees(package)
+        for node in blocks(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name.strip("_"))
     ]
 

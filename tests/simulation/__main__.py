@@ -1,4 +1,5 @@
-"""Run many seeds: ``python -m tests.simulation --seeds 1000000 --start 0``. Ends at the first failure, made small."""
+"""Run many seeds: ``python -m tests.simulation --seeds 1000000 --start 0``. Ends at the first
+failure, made small."""
 
 from __future__ import annotations
 

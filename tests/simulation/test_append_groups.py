@@ -1,4 +1,5 @@
-"""Appends that share a metadata file and a swap get the answers of each alone, under faults and writers that bypass them (I2, I9, I21)."""
+"""Appends that share a metadata file and a swap get the answers of each alone, under faults and
+writers that bypass them (I2, I9, I21)."""
 
 from __future__ import annotations
 

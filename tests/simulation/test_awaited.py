@@ -1,4 +1,5 @@
-"""Tables that are registered before their version 0 is written: adopted once, under the name that they have then, or given up (I25)."""
+"""Tables that are registered before their version 0 is written: adopted once, under the name that
+they have then, or given up (I25)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A log is damaged and mended at random moments, between commits, light work, clean-up and readers: nothing wrong is said meanwhile, and nothing
-is lost once it is mended (I24)."""
+"""A log is damaged and mended at random moments, between commits, light work, clean-up and readers:
+nothing wrong is said meanwhile, and nothing is lost once it is mended (I24)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ class Log:
             raise Wrong("what the log said is gone with what the clean-up removed")
 
     def derived(self) -> set[str] | None:
-        """The files of the newest published version by the log, from whichever start; None if none is whole."""
+        """The files of the newest published version by the log, from whichever start; None if none
+        is whole."""
         floor = head_of(self.world, self.table_id).floor
         try:
             return derive(self.storage, floor, lambda state: {add.path for add in state.files()})

@@ -1,4 +1,5 @@
-"""Plans are of the version that they name, under faults and with any number of index workers (I16)."""
+"""Plans are of the version that they name, under faults and with any number of index workers
+(I16)."""
 
 from __future__ import annotations
 

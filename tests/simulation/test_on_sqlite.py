@@ -1,4 +1,5 @@
-"""The simulation on the store of a server on one machine: each run is the same, step by step, as on the fakes."""
+"""The simulation on the store of a server on one machine: each run is the same, step by step, as on
+the fakes."""
 
 from __future__ import annotations
 

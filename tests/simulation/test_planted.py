@@ -52,6 +52,7 @@ def test_i2_i3_i6_i10_a_mistake_planted_in_what_has_an_owner_is_found(name: str)
 
 @pytest.mark.parametrize("name", HARMLESS)
 def test_i9_i10_nothing_but_speed_and_fairness_depends_on_turns_and_on_one_collector_at_a_time(name: str) -> None:
-    """ADR 15: a turn is a request and no lock; ADR 16: work that two collectors do twice is harmless."""
+    """ADR 15: a turn is a request and no lock; ADR 16: work that two collectors do twice is
+    harmless."""
     failed = first_failure(HARMLESS[name], QUIET, Pasts())
     assert failed is None, str(failed)

@@ -1,4 +1,5 @@
-"""Engines that propose, copy and rewrite staged files which were refused, while gc removes such files."""
+"""Engines that propose, copy and rewrite staged files which were refused, while gc removes such
+files."""
 
 from __future__ import annotations
 

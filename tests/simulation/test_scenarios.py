@@ -1,4 +1,5 @@
-"""Catalogs with a past, clones, and owned entities: nothing is found in the services as they are."""
+"""Catalogs with a past, clones, and owned entities: nothing is found in the services as they
+are."""
 
 from __future__ import annotations
 
@@ -136,7 +137,8 @@ def test_every_actor_takes_part_in_some_seed() -> None:
 
 @pytest.mark.parametrize(("scenario", "name"), [(scenario, name) for scenario in PLANTED for name in PLANTED[scenario]])
 def test_a_mistake_can_be_planted_and_breaks_nothing_but_invariants(scenario: str, name: str) -> None:
-    """Whether it is found is a longer search (test_planted.py); here it must fit the product as it is now."""
+    """Whether it is found is a longer search (test_planted.py); here it must fit the product as it
+    is now."""
     cause: BaseException | None = None
     with PLANTED[scenario][name][0]():
         try:

@@ -1,4 +1,5 @@
-"""Commits that wait in a process and share writes, beside others that do not, with every fault (I23)."""
+"""Commits that wait in a process and share writes, beside others that do not, with every fault
+(I23)."""
 
 from __future__ import annotations
 

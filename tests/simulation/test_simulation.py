@@ -1,4 +1,5 @@
-"""The simulation finds nothing in the services as they are, and finds every mistake that is planted."""
+"""The simulation finds nothing in the services as they are, and finds every mistake that is
+planted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""One Spark session for this folder, with lakes on ``file:`` and ``s3:`` attached, and a proxy that misbehaves.
+"""One Spark session for this folder, with lakes on ``file:`` and ``s3:`` attached, and a proxy that
+misbehaves.
 
-``TURNSTILE_URL`` (and ``TURNSTILE_S3_URL``, ``TURNSTILE_S3_ENDPOINT``) point the tests at servers that run already;
-otherwise they use the servers of ``tests/conftest.py``, one for each kind of storage.
+``TURNSTILE_URL`` (and ``TURNSTILE_S3_URL``, ``TURNSTILE_S3_ENDPOINT``) point the tests at servers
+that run already; otherwise they use the servers of ``tests/conftest.py``, one for each kind of
+storage.
 """
 
 from __future__ import annotations

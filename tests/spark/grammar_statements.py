@@ -1,5 +1,6 @@
-"""Statements of Spark's and Delta's grammars, by what they are about, in the order in which they run: on tables ``t``, ``p`` (partitioned
-by k), ``c`` (clustered by id) of a schema that is the current one. ``{path}`` is a folder, ``{schema}`` the schema's name."""
+"""Statements of Spark's and Delta's grammars, by what they are about, in the order in which they
+run: on tables ``t``, ``p`` (partitioned by k), ``c`` (clustered by id) of a schema that is the
+current one. ``{path}`` is a folder, ``{schema}`` the schema's name."""
 
 from __future__ import annotations
 

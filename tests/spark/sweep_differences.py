@@ -1,4 +1,5 @@
-"""Statements that end otherwise in a lake than on Delta tables of Spark's own catalog. docs/statements.md has them in words.
+"""Statements that end otherwise in a lake than on Delta tables of Spark's own catalog.
+docs/statements.md has them in words.
 
 ``{path}`` stands for a folder, ``{here}`` for a schema.
 """

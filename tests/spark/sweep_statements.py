@@ -1,8 +1,9 @@
 """The statements of the sweep, by subject: SQL, or a Python expression as :class:`Py`.
 
-Each subject starts in an empty schema that is the current one, so statements need no catalog. ``{path}`` is a folder of
-the subject's own, ``{here}`` the schema's full name. A Python expression knows ``spark``, ``DeltaTable``, ``F``
-(``pyspark.sql.functions``), ``path``, ``here``, and ``copied(stream, table)``, which appends what a stream has to a table.
+Each subject starts in an empty schema that is the current one, so statements need no catalog.
+``{path}`` is a folder of the subject's own, ``{here}`` the schema's full name. A Python expression
+knows ``spark``, ``DeltaTable``, ``F`` (``pyspark.sql.functions``), ``path``, ``here``, and
+``copied(stream, table)``, which appends what a stream has to a table.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ PROXIES = [
 
 @pytest.mark.parametrize("proxy", PROXIES)
 def test_a_proxy_has_every_method_of_its_interfaces(lake: Any, proxy: type) -> None:
-    """py4j runs no Java default methods: one that is missing in Python fails when Spark first calls it."""
+    """py4j runs no Java default methods: one that is missing in Python fails when Spark first calls
+    it."""
     modifier = lake.jvm.cls("java.lang.reflect.Modifier")
     for interface in proxy.Java.implements:  # type: ignore[attr-defined]
         for method in lake.jvm.class_for_name(interface).getMethods():

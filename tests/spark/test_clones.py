@@ -73,7 +73,8 @@ def test_i10_a_clone_is_not_written_nor_read_beyond_its_version(lake: Any, sql: 
 
 @pytest.mark.slow
 def test_i10_a_restore_of_a_clone_does_not_restore_its_source(lake: Any, sql: Any, name: str) -> None:
-    """RESTORE is given the clone's old version like every reader, and would commit to the log that it found."""
+    """RESTORE is given the clone's old version like every reader, and would commit to the log that
+    it found."""
     source = f"lake.{name}"
     copy = f"lake.{name}_clone"
     sql(f"CREATE TABLE {source} AS SELECT 1 AS id")
@@ -87,7 +88,8 @@ def test_i10_a_restore_of_a_clone_does_not_restore_its_source(lake: Any, sql: An
 
 
 def test_deltas_own_clone_into_a_lake_is_refused_and_leaves_nothing(lake: Any, sql: Any, name: str) -> None:
-    """Delta 4.4 makes an empty table, and then reads and writes by path, which it forbids for catalog-managed tables."""
+    """Delta 4.4 makes an empty table, and then reads and writes by path, which it forbids for
+    catalog-managed tables."""
     sql(f"CREATE TABLE lake.{name} AS SELECT 1 AS id")
     with pytest.raises(UnsupportedOperationException, match="turnstile catalog clone"):
         sql(f"CREATE TABLE lake.{name}_s SHALLOW CLONE lake.{name}")

@@ -9,7 +9,8 @@ import pytest
 
 from turnstile_spark import TurnstileError
 
-#: What a table of a lake has unless its maker asks for more. Anything else here would cost every writer.
+#: What a table of a lake has unless its maker asks for more. Anything else here would cost every
+#: writer.
 LEAN = {"appendOnly", "catalogManaged", "deletionVectors", "inCommitTimestamp", "invariants", "vacuumProtocolCheck"}
 
 
@@ -187,7 +188,8 @@ QUICK = ("clustered", "identity", "mapped", "properties")
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in LIKE])
 def test_a_table_like_another_is_defined_as_that(lake: Any, sql: Any, *, name: str, kind: str) -> None:
-    """Clustering, too, which Delta itself forgets; a table like one of plain Delta, and one like that."""
+    """Clustering, too, which Delta itself forgets; a table like one of plain Delta, and one like
+    that."""
     first = f"spark_catalog.{name}"
     copies = (f"lake.{name}_copy", f"lake.{name}_second")
     sql(f"CREATE TABLE {first} {LIKE[kind]}")

@@ -1,7 +1,9 @@
-"""Delta's own Python suite, unmodified, against a lake: what it does with a path happens to a table of the lake.
+"""Delta's own Python suite, unmodified, against a lake: what it does with a path happens to a table
+of the lake.
 
-``TURNSTILE_DELTA_SUITE`` names the folder ``python/delta/tests`` of a copy of Delta's sources, of the version that is
-installed. Tests that cannot pass in a lake are in :data:`LIMITS`, each with its reason; one that passes fails, too.
+``TURNSTILE_DELTA_SUITE`` names the folder ``python/delta/tests`` of a copy of Delta's sources, of
+the version that is installed. Tests that cannot pass in a lake are in :data:`LIMITS`, each with its
+reason; one that passes fails, too.
 """
 
 from __future__ import annotations
@@ -77,7 +79,8 @@ _numbers = itertools.count(1)
 
 
 class DeltaTestCase(unittest.TestCase):
-    """Stands for ``delta.testing.utils.DeltaTestCase``: the lake is the current catalog, paths are mapped to its tables."""
+    """Stands for ``delta.testing.utils.DeltaTestCase``: the lake is the current catalog, paths are
+    mapped to its tables."""
 
     spark: Any
     lake: Any
@@ -107,7 +110,8 @@ class DeltaTestCase(unittest.TestCase):
         return f"lake.{self.schema}.p{re.sub('[^A-Za-z0-9]+', '_', path)}".lower()
 
     def _is_table(self, path: str) -> bool:
-        """Whether a table stands for the path. What CONVERT and the table builder make there are tables at paths."""
+        """Whether a table stands for the path. What CONVERT and the table builder make there are
+        tables at paths."""
         return os.path.islink(path)
 
     def _named(self, match: re.Match[str]) -> str:

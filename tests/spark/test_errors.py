@@ -1,4 +1,5 @@
-"""What goes wrong reaches the user in the words of Spark and Delta, and transient faults do not reach the user."""
+"""What goes wrong reaches the user in the words of Spark and Delta, and transient faults do not
+reach the user."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_what_a_lake_cannot_do_is_said(lake: Any, sql: Any, statement: str) -> N
 
 
 def test_a_table_dropped_in_the_middle_is_not_found(lake: Any, sql: Any, spark: Any, name: str) -> None:
-    """A table of the same name made since is another table: an old DataFrame does not silently become it."""
+    """A table of the same name made since is another table: an old DataFrame does not silently
+    become it."""
     sql(f"CREATE TABLE lake.{name} AS SELECT 1 AS id")
     old = spark.table(f"lake.{name}")
     sql(f"DROP TABLE lake.{name}")

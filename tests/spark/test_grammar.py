@@ -1,4 +1,5 @@
-"""Every statement of Spark's and Delta's grammars, on tables of a lake and on plain Delta tables: the lists in docs/statements.md.
+"""Every statement of Spark's and Delta's grammars, on tables of a lake and on plain Delta tables:
+the lists in docs/statements.md.
 
 ``TURNSTILE_WRITE=1`` writes the lists anew.
 """
@@ -91,7 +92,8 @@ def result(plain: Failure | None, lake: Failure | None) -> str:
 
 
 def rendered(results: dict[str, str]) -> str:
-    """The lists of the page: for each subject the statements that work, that plain Delta refuses as well, and the others."""
+    """The lists of the page: for each subject the statements that work, that plain Delta refuses as
+    well, and the others."""
     lines = []
     for subject, statements in STATEMENTS.items():
         shown = [(statement, results[f"{subject} {at}"]) for at, statement in enumerate(statements)]

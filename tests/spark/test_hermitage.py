@@ -1,6 +1,8 @@
-"""Hermitage in Spark: which anomalies transactions of a lake allow at each level, and plain Delta beside them (I8).
+"""Hermitage in Spark: which anomalies transactions of a lake allow at each level, and plain Delta
+beside them (I8).
 
-Every case over several tables, and those of one table that the levels tell apart; ``python -m benchmarks.hermitage`` runs all.
+Every case over several tables, and those of one table that the levels tell apart;
+``python -m benchmarks.hermitage`` runs all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""An Iceberg table of the catalog, in Spark's lake: listed by name, and each statement says what it is and how to read it."""
+"""An Iceberg table of the catalog, in Spark's lake: listed by name, and each statement says what it
+is and how to read it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def managed(raw: bytes) -> bytes:
 
 
 def judged(raw: bytes, version: int, before: DeltaMetadata | None) -> tuple[Content, DeltaMetadata]:
-    """The content of a commit and the metadata after it; raises InvalidCommit as ratification would."""
+    """The content of a commit and the metadata after it; raises InvalidCommit as ratification
+    would."""
     content = read_content(raw, first_version=version == 0)
     after = first_metadata(content) if before is None else apply(before, content, version)
     if content.changes_metadata:
@@ -234,7 +235,8 @@ _ABSENT = object()
 
 @st.composite
 def commits(draw: st.DrawFn) -> tuple[list[str], list[tuple[int, str, Any]], Any, str]:
-    """Which actions a commit has, which of their members are changed, more columns, and the white space after colons."""
+    """Which actions a commit has, which of their members are changed, more columns, and the white
+    space after colons."""
     names = [
         "commitInfo",
         *draw(
@@ -253,7 +255,8 @@ def commits(draw: st.DrawFn) -> tuple[list[str], list[tuple[int, str, Any]], Any
 
 def content_of(base: Path, drawn: tuple[list[str], list[tuple[int, str, Any]], Any, str]) -> bytes:
     names, changes, columns, space = drawn
-    first, second = list(actions(base, 0)), list(actions(base, 1))
+    first = list(actions(base, 0))
+    second = list(actions(base, 1))
     info = second[0]["commitInfo"]
     add = next(action["add"] for action in second if "add" in action)
     metadata = next(action["metaData"] for action in first if "metaData" in action)

@@ -1,4 +1,5 @@
-"""Paths in the place of names, with a lake as the current catalog: as with any other current catalog."""
+"""Paths in the place of names, with a lake as the current catalog: as with any other current
+catalog."""
 
 from __future__ import annotations
 

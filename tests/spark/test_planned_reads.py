@@ -1,4 +1,5 @@
-"""Reads that the server plans are those of the table: rows equal, whatever its files are like, and no log of the table is opened for them."""
+"""Reads that the server plans are those of the table: rows equal, whatever its files are like, and
+no log of the table is opened for them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ ROWS = 400
 
 @pytest.fixture(scope="module")
 def table(spark: Any, lake: Any) -> Any:
-    """A table with column mapping, files in partitions with blanks in their names, deletion vectors, and times."""
+    """A table with column mapping, files in partitions with blanks in their names, deletion
+    vectors, and times."""
     own = f"planned_{uuid4().hex[:8]}"
     name = f"lake.default.{own}"
     spark.sql(

@@ -1,4 +1,5 @@
-"""Writers that meet: one wins, the others rebase or are told; nothing is lost and nothing is there twice."""
+"""Writers that meet: one wins, the others rebase or are told; nothing is lost and nothing is there
+twice."""
 
 from __future__ import annotations
 

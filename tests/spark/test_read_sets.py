@@ -99,7 +99,9 @@ def test_filters_of_every_kind(reads: Reads, where: str, predicate: str) -> None
 
 
 def test_subqueries_and_joins_are_reads_of_their_tables(reads: Reads) -> None:
-    tables_read = reads.predicates("SELECT 1 FROM {a} WHERE id IN (SELECT id FROM {b} WHERE qty > 15) AND p <> (SELECT max(qty) FROM {b} WHERE id = 1)")  # fmt: skip
+    tables_read = reads.predicates(
+        "SELECT 1 FROM {a} WHERE id IN (SELECT id FROM {b} WHERE qty > 15) AND p <> (SELECT max(qty) FROM {b} WHERE id = 1)"
+    )
     assert tables_read == {
         "a": ["(NOT ? AND NOT p IS NULL)"],
         "b": ["(NOT id IS NULL AND id = 1)", "(NOT qty IS NULL AND qty > 15)"],
@@ -120,11 +122,16 @@ def test_a_blind_insert_reads_nothing(reads: Reads) -> None:
 
 def test_an_insert_reads_its_source(reads: Reads) -> None:
     assert reads.predicates("INSERT INTO {c} SELECT id, p FROM {a} WHERE p = 2") == {"a": ["(NOT p IS NULL AND p = 2)"]}
-    assert reads.predicates("INSERT INTO {c} SELECT id + 100, qty FROM {c} WHERE qty = 3") == {"c": ["(NOT qty IS NULL AND qty = 3)"]}  # fmt: skip
+    assert reads.predicates("INSERT INTO {c} SELECT id + 100, qty FROM {c} WHERE qty = 3") == {
+        "c": ["(NOT qty IS NULL AND qty = 3)"]
+    }
 
 
 def test_an_overwrite_reads_what_it_replaces(reads: Reads) -> None:
-    assert reads.predicates("INSERT OVERWRITE {c} SELECT id, p FROM {a} WHERE p = 1") == {"a": ["(NOT p IS NULL AND p = 1)"], "c": ["None"]}  # fmt: skip
+    assert reads.predicates("INSERT OVERWRITE {c} SELECT id, p FROM {a} WHERE p = 1") == {
+        "a": ["(NOT p IS NULL AND p = 1)"],
+        "c": ["None"],
+    }
     assert reads.predicates("INSERT INTO {c} REPLACE WHERE qty = 3 SELECT 1 AS id, 3 AS qty") == {"c": ["qty = 3"]}
 
 
@@ -165,7 +172,9 @@ def test_a_new_table_made_from_a_query_reads_it(reads: Reads, spark: Any, name: 
 
 def test_views_are_reads_of_their_tables(reads: Reads, spark: Any) -> None:
     spark.sql(reads.sql("CREATE OR REPLACE TEMPORARY VIEW reads_view AS SELECT id AS key, p FROM {a} WHERE p = 1"))
-    assert reads.predicates("SELECT key FROM reads_view WHERE key = 4") == {"a": ["(NOT id IS NULL AND NOT p IS NULL AND id = 4 AND p = 1)"]}  # fmt: skip
+    assert reads.predicates("SELECT key FROM reads_view WHERE key = 4") == {
+        "a": ["(NOT id IS NULL AND NOT p IS NULL AND id = 4 AND p = 1)"]
+    }
 
 
 def test_time_travel_is_distinguished(reads: Reads) -> None:

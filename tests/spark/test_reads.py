@@ -55,7 +55,8 @@ def test_a_dataframe_made_earlier_shows_what_others_wrote_since(
         sql(f"INSERT INTO other.{name} VALUES (1)")
         assert old.count() == 2
         sql(f"INSERT INTO other.{name} VALUES (2)")
-        # The old DataFrame is read inside an INSERT, which may answer its own target's questions from its own load only.
+        # The old DataFrame is read inside an INSERT, which may answer its own target's questions
+        # from its own load only.
         sql(f"CREATE TABLE lake.{name}x (n BIGINT)")
         pending = old.selectExpr("count(*) AS n")
         sql(f"INSERT INTO other.{name} VALUES (3)")
@@ -89,7 +90,8 @@ def test_the_python_api_tells_the_same_as_sql(lake: Any, sql: Any, name: str) ->
 
 
 def test_every_published_file_has_the_bytes_that_were_committed(lake: Any, sql: Any, name: str) -> None:
-    """I4: published bytes equal ratified bytes; the client's own copy of an inline commit is that, too."""
+    """I4: published bytes equal ratified bytes; the client's own copy of an inline commit is that,
+    too."""
     from pathlib import Path
 
     sql(f"CREATE TABLE lake.{name} (id BIGINT)")

@@ -1,4 +1,5 @@
-"""What a lake does not do is refused in words, as the class that plain Delta raises, and changes nothing anywhere."""
+"""What a lake does not do is refused in words, as the class that plain Delta raises, and changes
+nothing anywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ MIRRORS = {
     "spark.databricks.delta.catalog.update.enabled": "ALTER TABLE {} ADD COLUMN more INT",
     "spark.databricks.delta.hms.schema.forceAlterTableDataSchema": "CREATE OR REPLACE TABLE {} (id BIGINT)",
 }
-"""Options with which Delta writes a table's schema into the session's catalog as well, by schema and name."""
+"""Options with which Delta writes a table's schema into the session's catalog as well, by schema
+and name."""
 
 
 def described(sql: Any, table: str) -> list[Any]:
@@ -36,7 +38,8 @@ def described(sql: Any, table: str) -> list[Any]:
 def test_a_table_of_the_same_name_in_another_catalog_is_left_alone(
     lake: Any, sql: Any, *, spark: Any, namesake: str, name: str, tmp_path: Path
 ) -> None:
-    """Delta looks tables up, and sets locations and schemas, in the session's catalog by schema and name."""
+    """Delta looks tables up, and sets locations and schemas, in the session's catalog by schema and
+    name."""
     table = f"lake.{name}"
     before = described(sql, namesake)
     sql(f"CREATE TABLE {table} (id BIGINT)")

@@ -1,4 +1,5 @@
-"""How many requests Spark sends to S3, by kind, counted by a proxy before the store; and what it does not ask again."""
+"""How many requests Spark sends to S3, by kind, counted by a proxy before the store; and what it
+does not ask again."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from benchmarks.counting_proxy import CountingProxy
 SWITCH = "spark.databricks.delta.writeChecksumFile.enabled"
 SAME_FEATURES = """TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true', 'delta.enableDeletionVectors' = 'true',
     'delta.feature.vacuumProtocolCheck' = 'supported')"""
-#: Of one warm INSERT of one row. HEAD data: Spark and Delta each ask for the size of the file that they wrote. LIST log:
-#: the transaction's start. PUT log: the commit's own file, and the checksum when the statement is over.
+#: Of one warm INSERT of one row. HEAD data: Spark and Delta each ask for the size of the file that
+#: they wrote. LIST log: the transaction's start. PUT log: the commit's own file, and the checksum
+#: when the statement is over.
 OF_AN_INSERT = {("HEAD", "data"): 2, ("PUT", "data"): 1, ("LIST", "log"): 1, ("PUT", "log"): 2}
 
 

@@ -1,4 +1,5 @@
-"""Each statement of the sweep in a lake, and beside it in Spark's own catalog on tables with the same features.
+"""Each statement of the sweep in a lake, and beside it in Spark's own catalog on tables with the
+same features.
 
 Differences are listed in sweep_differences.py, each with its reason; an entry without a difference
 fails, too.
@@ -87,7 +88,8 @@ class Side:
         try:
             result = self._run(statement)
             if isinstance(result, DataFrame):
-                schema, rows = result.schema.jsonValue()["fields"], sorted(map(repr, result.collect()))
+                schema = result.schema.jsonValue()["fields"]
+                rows = sorted(map(repr, result.collect()))
             elif isinstance(result, (bool, int, str, list)):
                 rows = result
         except (SyntaxError, NameError):  # the statement's own

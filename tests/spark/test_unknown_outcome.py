@@ -47,7 +47,8 @@ def test_unknown_to_the_server_is_settled_before_delta_hears_of_it(lake: Any, fl
 def test_a_refusal_after_a_lost_answer_is_checked_against_the_outcome(
     lake: Any, flaky: Any, sql: Any, table: str
 ) -> None:
-    """I3: the second attempt is refused for a reason that says nothing about the first, which had landed."""
+    """I3: the second attempt is refused for a reason that says nothing about the first, which had
+    landed."""
     flaky.lose_answers("POST")
     flaky.fail("POST", 409, "ReloadRequired")
     sql(f"INSERT INTO shaky.{table} VALUES (1)")
@@ -56,7 +57,8 @@ def test_a_refusal_after_a_lost_answer_is_checked_against_the_outcome(
 
 
 def test_a_lost_answer_to_a_lost_race_rebases_once(lake: Any, flaky: Any, sql: Any, table: str) -> None:
-    """I1, I3: somebody else has the version; the repeated proposal learns that, and only then Delta rebases."""
+    """I1, I3: somebody else has the version; the repeated proposal learns that, and only then Delta
+    rebases."""
     flaky.first("POST /v1/tables", lambda: sql(f"INSERT INTO lake.{table} VALUES (5)"))
     flaky.rules[-1].lose_answer = True
     sql(f"INSERT INTO shaky.{table} VALUES (1)")

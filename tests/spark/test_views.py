@@ -46,7 +46,8 @@ def test_a_view_is_made_read_changed_renamed_and_dropped(lake: Any, sql: Any, sp
 
 
 def test_a_view_is_an_iceberg_view_of_the_catalog(lake: Any, sql: Any, name: str) -> None:
-    """Column types and the definition are Iceberg's; names in it are those of the catalog that it is loaded from."""
+    """Column types and the definition are Iceberg's; names in it are those of the catalog that it
+    is loaded from."""
     types = "1Y AS a, 2.5D AS b, DATE'2026-01-01' AS c, CAST(1.25 AS DECIMAL(5, 2)) AS d, map('x', array(1S)) AS e"
     sql("USE lake.default")
     try:

@@ -106,7 +106,8 @@ def test_with_an_inline_limit_of_nothing_every_commit_is_staged(lake: Any, sql: 
 
 @pytest.mark.slow
 def test_checkpoints_are_written_and_read(stored: Any, sql: Any, spark: Any, name: str) -> None:
-    """I4, I5: a checkpoint needs everything below it published; Delta writes one at every tenth version."""
+    """I4, I5: a checkpoint needs everything below it published; Delta writes one at every tenth
+    version."""
     table = make(stored, sql, name, "id BIGINT")
     for n in range(12):
         sql(f"INSERT INTO {table} VALUES ({n})")

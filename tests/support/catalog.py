@@ -38,7 +38,8 @@ LAKE = "file:///lake"
 def fresh(
     world: World | None = None, *, spill: SpillLimits | None = None, history_ms: int = Limits().history_ms
 ) -> CatalogServices:
-    """Services with cold caches on a world that has ``main.default``; ``spill`` when indexes spill."""
+    """Services with cold caches on a world that has ``main.default``; ``spill`` when indexes
+    spill."""
     if world is None:
         world = fake_world()
         bootstrap.ensure(world, lake_root=LAKE)
@@ -77,8 +78,8 @@ def set_state(services: CatalogServices, table_id: str, state: str) -> None:
 
 
 def refused(error: type[TurnstileError], services: CatalogServices, call: object) -> TurnstileError:
-    """The error of ``call``, which must leave every row and file as it was. (Objs that nothing names may stay: the
-    writer deletes them only when the HEAD has moved on, else gc does.)"""
+    """The error of ``call``, which must leave every row and file as it was. (Objs that nothing
+    names may stay: the writer deletes them only when the HEAD has moved on, else gc does.)"""
     world = fakes(services)
     before = (dict(world.refs.rows), dict(world.storages.files))
     with pytest.raises(error) as found:
@@ -98,9 +99,10 @@ def fakes(services: CatalogServices) -> FakeWorld:
 
 
 def complete(world: FakeWorld, *, importing: bool = False, past: bool = True) -> None:
-    """I9 and the owners' half of I10, from the rows alone: every HEAD leads to a complete tree, names and live tables
-    match one to one, every location has one owner and markers count them. ``importing``: claims without a table are
-    allowed; ``past``: the whole history is there as well, nothing of it was collected."""
+    """I9 and the owners' half of I10, from the rows alone: every HEAD leads to a complete tree,
+    names and live tables match one to one, every location has one owner and markers count them.
+    ``importing``: claims without a table are allowed; ``past``: the whole history is there as well,
+    nothing of it was collected."""
     live = {row["table_id"]: row for row in world.refs.scan("table") if row["state"] != "dropped"}
     named: dict[str, str] = {}
     for row in world.refs.scan("catalog"):
@@ -161,7 +163,8 @@ class RowSegments:
 
 
 def owners_match(world: FakeWorld, *, importing: bool = False) -> None:
-    """No owner above or below another (zones own nothing below them that is not theirs to give), markers exact."""
+    """No owner above or below another (zones own nothing below them that is not theirs to give),
+    markers exact."""
     prefix = world.space.location("")
     rows = {row["key"][len(prefix) :]: Location.from_row(row) for row in world.refs.scan("location")}
     heads = {row["table_id"]: row for row in world.refs.scan("table")}
@@ -285,7 +288,8 @@ def seq(services: CatalogServices) -> int:
 
 
 def before_swaps(world: FakeWorld, act: Callable[[], object]) -> None:
-    """Runs ``act`` in each attempt to change a catalog: after its objs are stored, before its swap."""
+    """Runs ``act`` in each attempt to change a catalog: after its objs are stored, before its
+    swap."""
     stored = world.objs.put_many
 
     def put_many(objs: Sequence[Obj]) -> None:

@@ -1,4 +1,5 @@
-"""The command line: in this process, against a canned service or a running one, and as the program that is installed."""
+"""The command line: in this process, against a canned service or a running one, and as the program
+that is installed."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ TURNSTILE = Path(sys.executable).with_name("turnstile")
 
 @dataclass
 class Canned:
-    """``answers`` maps ``METHOD /path`` to status and JSON; ``seen`` collects (method, target, body, headers)."""
+    """``answers`` maps ``METHOD /path`` to status and JSON; ``seen`` collects (method, target,
+    body, headers)."""
 
     answers: dict[str, Answer]
     url: str = ""
@@ -42,7 +44,8 @@ class Canned:
 
 @contextmanager
 def service(answers: dict[str, Answer]) -> Iterator[Canned]:
-    """A service on a port of its own; an answer with status 0 closes the connection without a word."""
+    """A service on a port of its own; an answer with status 0 closes the connection without a
+    word."""
     canned = Canned(answers)
 
     class Handler(BaseHTTPRequestHandler):

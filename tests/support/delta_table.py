@@ -46,7 +46,8 @@ class Killed(BaseException):
 
 
 def kill_at(point: str, visit: int = 1) -> Callable[[str], None]:
-    """Faults that end the process at the n-th visit to ``point``; ``reached`` on the function counts visits."""
+    """Faults that end the process at the n-th visit to ``point``; ``reached`` on the function
+    counts visits."""
     left = [visit]
 
     def faults(reached: str) -> None:
@@ -121,7 +122,8 @@ class Table:
         return f"{version:020d}.{mark:08d}-aaaa-4aaa-8aaa-aaaaaaaaaaaa.json"
 
     def stage(self, *, rows: int = 1, lose: bool = False) -> str:
-        """Write a staged file for the next version and, unless it is to ``lose``, have it ratified."""
+        """Write a staged file for the next version and, unless it is to ``lose``, have it
+        ratified."""
         version = self.head.latest + 1
         now = self.world.clock.now_ms()
         content = delta.append(f"s-{version}-{now}", now, rows=rows)
@@ -236,8 +238,8 @@ def alter(table: Table, **configuration: str) -> int:
 
 
 def restored(table: Table, before: int = 3, after: int = 6) -> Row:
-    """A backup after ``before`` commits, ``after`` more that are published, and the backup is restored. Returns the HEAD
-    that was lost."""
+    """A backup after ``before`` commits, ``after`` more that are published, and the backup is
+    restored. Returns the HEAD that was lost."""
     table.mixed(before)
     backup = clone(table.row)
     table.mixed(after)

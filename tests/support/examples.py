@@ -1,7 +1,8 @@
-"""How properties are tried, and how many examples: few enough for every run, ``TURNSTILE_EXAMPLES`` times as many on request.
+"""How properties are tried, and how many examples: few enough for every run, ``TURNSTILE_EXAMPLES``
+times as many on request.
 
-``make test-core EXAMPLES=10`` sets it, and ``make test-quick`` a part of one. Seeds of the simulation have their own knob,
-``TURNSTILE_SEEDS``.
+``make test-core EXAMPLES=10`` sets it, and ``make test-quick`` a part of one. Seeds of the
+simulation have their own knob, ``TURNSTILE_SEEDS``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def examples(usual: int) -> int:
 def load_profile() -> None:
     """Sets what every property has by default, and leaves what hypothesis is set to otherwise.
 
-    How long an example takes, or its making, says how busy the machine is, and never fails a property.
+    How long an example takes, or its making, says how busy the machine is, and never fails a
+    property.
     """
     usual = settings.default
     assert usual is not None

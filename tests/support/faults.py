@@ -1,4 +1,5 @@
-"""Fake ports that fail: at the n-th write in one of four ways, by losing answers, or because another process is faster.
+"""Fake ports that fail: at the n-th write in one of four ways, by losing answers, or because
+another process is faster.
 
 Reads never fail: a crash at a read is one at the write before it.
 """
@@ -18,8 +19,8 @@ from turnstile.store.ports import Accepted, Rejected, World
 How = Literal["before", "after", "unsent", "lost"]
 CRASHES: tuple[How, ...] = ("before", "after")
 LOSSES: tuple[How, ...] = ("unsent", "lost")
-"""``before``, ``after``: the process dies around the write. ``unsent``, ``lost``: it lives on and hears no answer to a
-write that was not, or was, applied."""
+"""``before``, ``after``: the process dies around the write. ``unsent``, ``lost``: it lives on and
+hears no answer to a write that was not, or was, applied."""
 
 
 class Crash(BaseException):
@@ -27,7 +28,8 @@ class Crash(BaseException):
 
 
 class Faulty:
-    """``world`` with ports of which the ``at``-th write (from 1) fails; ``writes`` names those that were made."""
+    """``world`` with ports of which the ``at``-th write (from 1) fails; ``writes`` names those that
+    were made."""
 
     def __init__(self, world: FakeWorld, at: int = 0, how: How = "before") -> None:
         self._left = at
@@ -80,8 +82,8 @@ class _Storages:
 
 
 class Losing(FakeRefs):
-    """Loses the answers that ``lose`` names, in order: ``before`` the write is applied, ``after`` it, or (empty) none.
-    ``applied`` has the tokens of the rows that writes left."""
+    """Loses the answers that ``lose`` names, in order: ``before`` the write is applied, ``after``
+    it, or (empty) none. ``applied`` has the tokens of the rows that writes left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +103,8 @@ class Losing(FakeRefs):
 
 
 def before_next_write(world: FakeWorld, act: Callable[[], object]) -> None:
-    """Have ``act`` happen between the next write of a single row and all that its writer has read; once."""
+    """Have ``act`` happen between the next write of a single row and all that its writer has read;
+    once."""
     write = world.refs.write
 
     def late(one: Any) -> Any:

@@ -1,4 +1,5 @@
-"""An HTTP proxy between client and server that misbehaves on request: loses answers, fails requests, runs things first."""
+"""An HTTP proxy between client and server that misbehaves on request: loses answers, fails
+requests, runs things first."""
 
 from __future__ import annotations
 

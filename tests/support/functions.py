@@ -1,4 +1,5 @@
-"""The functions as they are deployed, called in this process as an HTTP API calls Lambda (payload 2.0), or a schedule.
+"""The functions as they are deployed, called in this process as an HTTP API calls Lambda (payload
+2.0), or a schedule.
 
 app = function("commit")          # functions/commit/app.py, as it is deployed
 app.use_world(fake_world())
@@ -118,7 +119,8 @@ def event(
     headers: Mapping[str, str] | None = None,
     base64_encoded: bool = False,
 ) -> dict[str, Any]:
-    """The event of one request. ``path`` is as on the wire; bytes or ``json_body`` become the body's text."""
+    """The event of one request. ``path`` is as on the wire; bytes or ``json_body`` become the
+    body's text."""
     if json_body is not None:
         body = json.dumps(json_body)
     sent = {"content-type": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
@@ -198,8 +200,8 @@ class Context:
 
 
 def cold_start(function: str, report: str, *, python: str = sys.executable, **variables: str) -> Any:
-    """Runs ``report``, which imports the function's app, in a process of its own with a deployment's
-    variables; returns the JSON that it prints last."""
+    """Runs ``report``, which imports the function's app, in a process of its own with a
+    deployment's variables; returns the JSON that it prints last."""
     environment = {
         "PATH": os.environ["PATH"], "AWS_LAMBDA_FUNCTION_NAME": function, "AWS_DEFAULT_REGION": "eu-west-1",
         "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "POWERTOOLS_SERVICE_NAME": function,

@@ -1,7 +1,8 @@
-"""Which function the deployed gateway sends a request to: template.yaml's routes, the most specific that matches.
+"""Which function the deployed gateway sends a request to: template.yaml's routes, the most specific
+that matches.
 
-A full match wins over a greedy one, then more literal segments, then a named method over ANY; ``$default`` takes the rest
-(AWS, "Routing API requests"; the embedded gateway does the same).
+A full match wins over a greedy one, then more literal segments, then a named method over ANY;
+``$default`` takes the rest (AWS, "Routing API requests"; the embedded gateway does the same).
 """
 
 from __future__ import annotations

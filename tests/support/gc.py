@@ -62,7 +62,8 @@ def stage_table(world: FakeWorld, id: str, *, files: int = 3) -> str:
 
 
 def check_reachable(table: Table) -> None:
-    """I10: every file that a reader or the publisher may ask for is there, with its ratified bytes."""
+    """I10: every file that a reader or the publisher may ask for is there, with its ratified
+    bytes."""
     head = table.head
     for place in tail_by_version(head):
         assert content_of(table.world, head, place) == table.ratified[place.version]

@@ -1,4 +1,5 @@
-"""A lake in memory behind the real commit handler: catalog ``main``, namespace ``sales``, table ``orders``."""
+"""A lake in memory behind the real commit handler: catalog ``main``, namespace ``sales``, table
+``orders``."""
 
 from __future__ import annotations
 
@@ -131,7 +132,8 @@ def make_lake(*features: str, **configuration: str) -> Lake:
 
 
 def check_refused(lake: Lake, before: Any, answer: Answer, *expected: Any) -> dict[str, Any]:
-    """The error has the expected status, type and field, and a remedy, and no stored row has changed."""
+    """The error has the expected status, type and field, and a remedy, and no stored row has
+    changed."""
     error = answer.error
     assert (answer.status, error["type"], error.get("field")) == expected, error
     assert error.get("remedy"), error

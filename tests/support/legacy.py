@@ -34,7 +34,8 @@ def legacy_info(operation: str = "WRITE", **more: Any) -> Action:
 
 
 class Legacy:
-    """A table written without any catalog; ``write`` takes the next version as a filesystem writer does."""
+    """A table written without any catalog; ``write`` takes the next version as a filesystem writer
+    does."""
 
     def __init__(self, services: CatalogServices, location: str = PLACE) -> None:
         self.storage: LogStorage = services.world.storages.open(location)

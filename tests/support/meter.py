@@ -32,7 +32,8 @@ SIZES = (10, 1_000, 100_000)
 
 
 class SpreadIds:
-    """Ids as random as real ones, which share few characters with each other; the same in every run."""
+    """Ids as random as real ones, which share few characters with each other; the same in every
+    run."""
 
     def __init__(self) -> None:
         self._random = random.Random(1)
@@ -48,9 +49,9 @@ class SpreadIds:
 
 @dataclasses.dataclass
 class Meter:
-    """Sums over the requests since the last ``reset``; ``objs`` sizes of those that were written, by id; ``commit`` bytes
-    of the last commit obj's payload. In ``read_units`` parts of scans are counted, by all rows that they pass, at half the price; whole
-    scans and lists are not."""
+    """Sums over the requests since the last ``reset``; ``objs`` sizes of those that were written,
+    by id; ``commit`` bytes of the last commit obj's payload. In ``read_units`` parts of scans are
+    counted, by all rows that they pass, at half the price; whole scans and lists are not."""
 
     requests: list[str] = dataclasses.field(default_factory=list)
     write_units: int = 0
@@ -178,7 +179,8 @@ def metered(fake: FakeWorld, meter: Meter) -> FakeWorld:
 
 
 def filled(size: int) -> Metered:
-    """A catalog with ``size`` tables in its index, which no HEAD or location stands behind: made in one change."""
+    """A catalog with ``size`` tables in its index, which no HEAD or location stands behind: made in
+    one change."""
     fake = fake_world()
     meter = Meter()
     world = metered(fake, meter)

@@ -1,4 +1,5 @@
-"""The documents in openapi/ as tests use them: the operations they name, and whether an answer is one they describe."""
+"""The documents in openapi/ as tests use them: the operations they name, and whether an answer is
+one they describe."""
 
 from __future__ import annotations
 

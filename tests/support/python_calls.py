@@ -1,4 +1,5 @@
-"""How many calls of Python functions something takes: the same number on every machine, busy or not."""
+"""How many calls of Python functions something takes: the same number on every machine, busy or
+not."""
 
 from __future__ import annotations
 

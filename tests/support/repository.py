@@ -80,10 +80,21 @@ def anchors(text: str) -> set[str]:
 
 
 def blocks(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yields a module and all in it that has statements of its own: ten times as fast as ``ast.walk``."""
+    """Yields a module and all in it that has statements of its own: ten times as fast as
+    ``ast.walk``."""
     yield tree
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         inner = getattr(tree, name, ())
         for each in inner if isinstance(inner, list) else ():
             if hasattr(each, "body"):
                 yield from blocks(each)
+
+
+def docstrings_in(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Yields the docstrings of a module: of itself, classes, functions and attributes."""
+    for node in blocks(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else ():
+            value = getattr(statement, "value", None) if isinstance(statement, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield value

@@ -1,5 +1,5 @@
-"""Servers of tests beyond the plain one: with tables on an S3 emulator, with a background that rests, and with a clock that the test
-moves."""
+"""Servers of tests beyond the plain one: with tables on an S3 emulator, with a background that
+rests, and with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -130,7 +130,8 @@ def alive(pid: int) -> bool:
 
 
 def is_frozen(pid: int) -> bool:
-    """Returns whether every thread of a process is stopped: a signal takes a moment to reach one that runs."""
+    """Returns whether every thread of a process is stopped: a signal takes a moment to reach one
+    that runs."""
     stats = [file.read_text().rpartition(")")[2].split()[0] for file in Path(f"/proc/{pid}/task").glob("*/stat")]
     return all(state == "T" for state in stats)
 
@@ -147,7 +148,7 @@ def children(parent: int) -> dict[int, str]:
     return commands
 
 
-# -- weeks pass at once ---------------------------------------------------------------------------------------------------
+# -- weeks pass at once ------------------------------------------------------------------------------------------------
 
 DAY_MS = 86_400_000
 
@@ -202,7 +203,8 @@ def moving_server(
     lake: str = "",
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[MovingServer]:
-    """A server on SQLite in ``home``, with its tables beside it or below ``lake``. Ends with the block.
+    """A server on SQLite in ``home``, with its tables beside it or below ``lake``. Ends with the
+    block.
 
     Without ``variables`` its API is open.
     """

@@ -134,7 +134,8 @@ class Table:
         return self.ask("POST", f"/v1/tables/{self.id}/commits", {"version": version, "staged": staged})
 
     def _next_ms(self) -> int:
-        """A timestamp that is later than that of the commit before: two may take less than a millisecond."""
+        """A timestamp that is later than that of the commit before: two may take less than a
+        millisecond."""
         self._timestamp_ms = max(now_ms(), self._timestamp_ms + 1)
         return self._timestamp_ms
 
@@ -219,8 +220,8 @@ class StackTable:
         return body
 
     def stage(self, *, lose: bool = False, engine_publishes: bool = False) -> dict[str, Any]:
-        """A staged commit of the next version; with ``lose`` it is never proposed, with ``engine_publishes`` the
-        publisher finds it in the log."""
+        """A staged commit of the next version; with ``lose`` it is never proposed, with
+        ``engine_publishes`` the publisher finds it in the log."""
         version = max(self.ratified) + 1
         content = delta.append(f"s-{version}-{uuid.uuid4()}", max(now_ms(), self.last_ict() + 1))
         name = f"{version:020d}.{uuid.uuid4()}.json"

@@ -1,4 +1,5 @@
-"""A Unity client against the real handlers: both functions on one world, and an engine's files in its storage."""
+"""A Unity client against the real handlers: both functions on one world, and an engine's files in
+its storage."""
 
 from __future__ import annotations
 
@@ -77,11 +78,13 @@ def metadata(columns: dict[str, Any] = COLUMNS, partitions: Any = (), descriptio
 
 
 SEEN: list[tuple[str, int]] = []
-"""Operation and status of every answer that was judged, in order; who looks at it empties it first."""
+"""Operation and status of every answer that was judged, in order; who looks at it empties it
+first."""
 
 
 def judged(method: str, path: str, answer: Answer) -> Answer:
-    """``answer``, if it is one that openapi/unity.yaml describes for the request; a path nobody serves has no operation."""
+    """``answer``, if it is one that openapi/unity.yaml describes for the request; a path nobody
+    serves has no operation."""
     operation = UNITY.of(method, path)
     if operation is not None:
         UNITY.check(operation, answer)
@@ -120,7 +123,8 @@ class Unity:
         function("catalog").use_world(self.world, vendor=vendor, lake_root=lake_root)
 
     def call(self, method: str, path: str, json_body: Any = None, **options: Any) -> Answer:
-        """One request, to the function that the gateway would choose; the answer is judged by openapi/unity.yaml."""
+        """One request, to the function that the gateway would choose; the answer is judged by
+        openapi/unity.yaml."""
         hot = function_of(method, path) == "commit"
         return judged(method, path, (self.hot if hot else self.cold).call(method, path, json_body=json_body, **options))
 

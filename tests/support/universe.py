@@ -1,4 +1,5 @@
-"""Processes with clocks of their own that freeze at any look at one, in a universe that a seed decides."""
+"""Processes with clocks of their own that freeze at any look at one, in a universe that a seed
+decides."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Numbers:
 
 
 class Sandbox(Clock):
-    """One process: its wall clock is off and jumps; ``look`` may freeze it after any look at a clock."""
+    """One process: its wall clock is off and jumps; ``look`` may freeze it after any look at a
+    clock."""
 
     def __init__(self, universe: Universe, number: int) -> None:
         self.universe = universe
@@ -55,7 +57,8 @@ class Sandbox(Clock):
 
 
 class Universe:
-    """Real time, the store, and the processes. ``wrong``: clocks may be wrong, by one of ``off`` (ms)."""
+    """Real time, the store, and the processes. ``wrong``: clocks may be wrong, by one of ``off``
+    (ms)."""
 
     def __init__(self, seed: int, processes: int, *, wrong: bool = True, off: Sequence[int] = OFF) -> None:
         self.random = random.Random(seed)

@@ -54,7 +54,8 @@ NOBODY = "99999999-9999-4999-8999-999999999999"
 
 
 class Site:
-    """Both functions on one world, with a table ``main.sales.orders`` that has commits of every kind."""
+    """Both functions on one world, with a table ``main.sales.orders`` that has commits of every
+    kind."""
 
     def __init__(self) -> None:
         self.world, self.table, self.token = _stocked()

@@ -66,7 +66,7 @@ class ContentChanged(StorageFault):
     """A staged file does not have the ratified bytes: it was overwritten afterwards."""
 
 
-# -- HEADs --------------------------------------------------------------------------------------------------------------
+# -- HEADs -------------------------------------------------------------------------------------------------------------
 
 
 def read_head(world: World, table_id: str) -> TableHead:
@@ -104,7 +104,7 @@ def check_readable(head: TableHead) -> None:
         )
 
 
-# -- listing ------------------------------------------------------------------------------------------------------------
+# -- listing -----------------------------------------------------------------------------------------------------------
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -219,7 +219,7 @@ def _from_objs(world: World, catalog: str, places: Sequence[Positioned]) -> dict
     return {place.version: objs[place.entry.obj].payload for place in places if place.entry.obj in objs}
 
 
-# -- content of one commit ----------------------------------------------------------------------------------------------
+# -- content of one commit ---------------------------------------------------------------------------------------------
 
 
 def pack(content: bytes) -> bytes:
@@ -308,7 +308,7 @@ def _content_changed(place: Positioned, stat: Stat) -> ContentChanged:
     )
 
 
-# -- content that is too large to be held as a whole --------------------------------------------------------------------
+# -- content that is too large to be held as a whole -------------------------------------------------------------------
 
 
 def is_large(place: Positioned) -> bool:
@@ -406,7 +406,7 @@ def transaction_of(raw: bytes) -> str:
     return first.commitInfo.txnId if first.commitInfo else ""
 
 
-# -- files of inline commits --------------------------------------------------------------------------------------------
+# -- files of inline commits -------------------------------------------------------------------------------------------
 
 
 def materialise(

@@ -143,7 +143,7 @@ class Ratifier:
         prepared = self.prepare(request, group)
         return self._queue.commit(self, prepared) if isinstance(prepared, Prepared) else prepared
 
-    # -- for groups (``delta.transactions.groups``) ------------------------------------------------------------------------------
+    # -- for groups (``delta.transactions.groups``) --------------------------------------------------------------------
 
     def prepare(self, request: CommitRequest, group: str = "") -> Prepared | Ratified | Conflict | Refused:
         """Steps 1 to 3: the proposal as a member of ``group``, to be written; or the decision,

@@ -127,7 +127,7 @@ def _pieces(storage: LogStorage, path: str) -> Iterator[bytes]:
     return pieces_of(storage, path, *file)
 
 
-# -- copies -------------------------------------------------------------------------------------------------------------
+# -- copies ------------------------------------------------------------------------------------------------------------
 
 
 def log_after(storage: LogStorage, version: int) -> list[Stat]:

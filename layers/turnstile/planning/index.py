@@ -97,7 +97,7 @@ class Indexer:
         root = msgspec.structs.replace(root, totals=totals.of_version(state.version))
         return self._root(root, before)
 
-    # -- from the commits since -----------------------------------------------------------------------------------------
+    # -- from the commits since ----------------------------------------------------------------------------------------
 
     def forward(self, stored: StoredRoot, stamp: bytes) -> Root:
         """The index ``stored``, with the changes since."""

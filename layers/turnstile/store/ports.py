@@ -294,7 +294,7 @@ class World:
     space: Space
 
 
-# -- large files --------------------------------------------------------------------------------------------------------
+# -- large files -------------------------------------------------------------------------------------------------------
 
 
 def put_one_by_one(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> int:
@@ -305,7 +305,7 @@ def put_one_by_one(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> i
     return len(files)
 
 
-# -- passes over many rows ----------------------------------------------------------------------------------------------
+# -- passes over many rows ---------------------------------------------------------------------------------------------
 # Long work in batches: bounded memory, progress, and little to repeat after a crash.
 
 

@@ -112,7 +112,7 @@ def owner_of(part: str) -> str:
     return part.removeprefix(PREFIX).rpartition("/")[0]
 
 
-# -- the port -----------------------------------------------------------------------------------------------------------
+# -- the port ----------------------------------------------------------------------------------------------------------
 
 Seconds = Callable[[], int]
 """The time in seconds; called only where something may have expired."""

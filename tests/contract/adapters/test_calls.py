@@ -1,8 +1,8 @@
 """Faults of the store: faults that are tried again, faults that are answers, and faults that leave
 the outcome unknown (I3).
 
-A throttle or a clash with a transaction mistaken for a commit conflict would make a writer rebase for nothing; a lost
-answer mistaken for a refusal would make it commit twice.
+A throttle or a clash with a transaction mistaken for a commit conflict would make a writer rebase
+for nothing; a lost answer mistaken for a refusal would make it commit twice.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ def test_every_page_of_a_scan_is_asked_for_as_the_first_was(stale: bool) -> None
 
 
 def test_a_scan_filters_by_no_attribute_of_the_key_which_emulators_refuse() -> None:
-    """Rows of another realm, and of a kind that this code does not know, are told by their keys when they have come."""
+    """Rows of another realm, and of a kind that this code does not know, are told by their keys
+    when they have come."""
     others = [{**ITEM, "key": {"S": key}} for key in ("another/table/t", "contract/later/t")]
     for ask in (
         lambda store: list(store.scan("table")),

@@ -184,7 +184,8 @@ def test_a_description_that_cannot_be_used_is_refused_and_shows_no_secret(
 
 
 def test_a_target_may_be_used_by_threads(inbox: Inbox) -> None:
-    target, failed = webhook(inbox.url), list[BaseException]()
+    target = webhook(inbox.url)
+    failed = list[BaseException]()
 
     def send() -> None:
         try:

@@ -1,4 +1,5 @@
-"""Actions of follow-ups: what a function and a job run of EMR Serverless get, judged by AWS's own descriptions of the requests."""
+"""Actions of follow-ups: what a function and a job run of EMR Serverless get, judged by AWS's own
+descriptions of the requests."""
 
 from __future__ import annotations
 

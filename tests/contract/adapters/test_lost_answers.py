@@ -1,4 +1,5 @@
-"""Writes that land while their answers are lost, against a real store: the writer hears what happened (I3)."""
+"""Writes that land while their answers are lost, against a real store: the writer hears what
+happened (I3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The models know every attribute the core speaks of, and refuse what they do not know (I2: nothing is half stored)."""
+"""The models know every attribute the core speaks of, and refuse what they do not know (I2: nothing
+is half stored)."""
 
 from __future__ import annotations
 

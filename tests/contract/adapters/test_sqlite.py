@@ -1,4 +1,5 @@
-"""The SQLite file beneath the ports: what survives a process that is killed, groups of writes, and the change feed."""
+"""The SQLite file beneath the ports: what survives a process that is killed, groups of writes, and
+the change feed."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def test_i2_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
 def test_i1_writes_of_many_threads_share_groups_and_lose_nothing(tmp_path: Path) -> None:
     groups: list[int] = []
     database = Database(tmp_path / "turnstile.db", on_commit=groups.append)
-    refs, keys = refs_in(database), [f"r/table/{number}" for number in range(16)]
+    refs = refs_in(database)
+    keys = [f"r/table/{number}" for number in range(16)]
     for key in keys:
         refs.write(inserted(key))
 

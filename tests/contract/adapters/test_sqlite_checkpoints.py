@@ -16,7 +16,8 @@ PAGES = 100
 
 
 class Connection:
-    """Of the thread and of the writer alike: counts checkpoints, which fail with ``error`` if there is one."""
+    """Of the thread and of the writer alike: counts checkpoints, which fail with ``error`` if there
+    is one."""
 
     def __init__(self) -> None:
         self.checkpoints = self.opened = self.closed = 0
@@ -109,8 +110,10 @@ def test_the_leader_of_one_group_copies_the_rest(checkpoints: Checkpoints, conne
 
 
 def test_closing_waits_for_the_checkpoint_under_way(connection: Connection) -> None:
-    """Its connection holds the file open, which may be removed or opened by another program after that."""
-    begun, go = threading.Event(), threading.Event()
+    """Its connection holds the file open, which may be removed or opened by another program after
+    that."""
+    begun = threading.Event()
+    go = threading.Event()
 
     def slow() -> Any:
         begun.set()

@@ -1,4 +1,5 @@
-"""Backups of a SQLite store: whole, of one moment, checked; and put back so that nothing that was there before undoes them (I6)."""
+"""Backups of a SQLite store: whole, of one moment, checked; and put back so that nothing that was
+there before undoes them (I6)."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def killed(store: Store) -> None:
         path.write_bytes(content)
 
 
-# -- taking one ---------------------------------------------------------------------------------------------------------
+# -- taking one --------------------------------------------------------------------------------------------------------
 
 
 def test_a_backup_of_a_store_in_use_has_what_was_acknowledged_and_says_what_it_is(store: Store, tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_a_backup_goes_into_no_folder_that_has_something(store: Store, tmp_path:
     store.close()
 
 
-# -- putting one back ---------------------------------------------------------------------------------------------------
+# -- putting one back --------------------------------------------------------------------------------------------------
 
 
 def test_i6_the_wal_of_the_state_before_cannot_undo_a_restore(store: Store, tmp_path: Path) -> None:

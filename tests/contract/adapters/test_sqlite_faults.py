@@ -1,4 +1,5 @@
-"""What a SQLite store says when its disk, its file or a thread of it fails, and that it goes on afterwards (I2, I3, I11)."""
+"""What a SQLite store says when its disk, its file or a thread of it fails, and that it goes on
+afterwards (I2, I3, I11)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ KEY = KEYS[0]
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """Closes the connections that a test left before the next test begins: what apsw reports of them is this test's."""
+    """Closes the connections that a test left before the next test begins: what apsw reports of
+    them is this test's."""
     yield
     gc.collect()
 
@@ -71,7 +73,7 @@ def write(database: Database, version: int, txn: str = "t", size_bytes: int = 10
     return answer
 
 
-# -- the disk -----------------------------------------------------------------------------------------------------------
+# -- the disk ----------------------------------------------------------------------------------------------------------
 
 
 def test_i2_i3_a_full_disk_refuses_writes_loses_nothing_and_serves_again_when_there_is_room(
@@ -136,7 +138,7 @@ def test_i2_i3_a_sync_that_fails_is_reported_as_unknown_and_the_store_opened_ane
     restarted.close()
 
 
-# -- the file -----------------------------------------------------------------------------------------------------------
+# -- the file ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
@@ -221,11 +223,12 @@ def test_reads_of_a_file_that_fails_are_faults_of_storage_and_come_back(disk: Di
     assert obj is not None and obj.payload == b"x" * 200_000
 
 
-# -- threads ------------------------------------------------------------------------------------------------------------
+# -- threads -----------------------------------------------------------------------------------------------------------
 
 
 def test_i2_a_group_with_an_interrupted_leader_is_not_reported_as_written(database: Database) -> None:
-    leading, joined = threading.Event(), threading.Event()
+    leading = threading.Event()
+    joined = threading.Event()
     answers: list[object] = []
 
     def hold(_: apsw.Connection) -> None:
@@ -262,7 +265,8 @@ def test_i2_a_group_with_an_interrupted_leader_is_not_reported_as_written(databa
 
 
 def test_a_thread_that_is_interrupted_while_it_waits_delays_no_other_thread(database: Database) -> None:
-    begun, may_end = threading.Event(), threading.Event()
+    begun = threading.Event()
+    may_end = threading.Event()
     ran: list[str] = []
 
     def slow(_: apsw.Connection) -> None:
@@ -294,7 +298,8 @@ def test_a_thread_that_is_interrupted_while_it_waits_delays_no_other_thread(data
 
 
 def test_i2_closing_waits_for_the_group_that_is_written(database: Database) -> None:
-    begun, may_end = threading.Event(), threading.Event()
+    begun = threading.Event()
+    may_end = threading.Event()
     answers: list[object] = []
 
     def slow(connection: apsw.Connection) -> str:
@@ -316,7 +321,7 @@ def test_i2_closing_waits_for_the_group_that_is_written(database: Database) -> N
     assert answers == ["written"]
 
 
-# -- what grows -----------------------------------------------------------------------------------------------------------
+# -- what grows --------------------------------------------------------------------------------------------------------
 
 
 def test_i11_the_feed_of_a_store_without_consumers_does_not_grow_without_bound(
@@ -378,7 +383,7 @@ def test_expired_objs_are_removed(database: Database) -> None:
     assert database.rows("SELECT id FROM objs") == [("identity/2",)]
 
 
-# -- where it is ----------------------------------------------------------------------------------------------------------
+# -- where it is -------------------------------------------------------------------------------------------------------
 
 
 def test_a_relative_path_means_the_same_file_after_the_working_directory_changed(

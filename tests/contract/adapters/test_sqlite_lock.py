@@ -47,7 +47,8 @@ def test_a_process_that_takes_the_lock_again_and_again_keeps_no_other_process_ou
 
 def test_a_lock_that_came_too_late_is_given_back_and_can_be_had_again(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    holder, waiter = GroupLock(path), GroupLock(path)
+    holder = GroupLock(path)
+    waiter = GroupLock(path)
     assert holder.acquire(1)
     assert not waiter.acquire(0.01)
     assert not waiter.acquire(0.01), "it waits on, with the thread of before"
@@ -113,7 +114,9 @@ def test_closing_gives_the_files_back_when_no_thread_waits_with_them(
     path = str(tmp_path / "lock")
     closed = list[int]()
     close = os.close
-    holder, waiter, idle = GroupLock(path), GroupLock(path), GroupLock(path)
+    holder = GroupLock(path)
+    waiter = GroupLock(path)
+    idle = GroupLock(path)
     assert holder.acquire(1) and not waiter.acquire(0.01)
     monkeypatch.setattr(os, "close", lambda file: (closed.append(file), close(file)))
     waiter.close()

@@ -1,4 +1,5 @@
-"""A loss of power takes back nothing that was acknowledged, and leaves nothing half done (I1, I2, I3, I8, I9, I11)."""
+"""A loss of power takes back nothing that was acknowledged, and leaves nothing half done (I1, I2,
+I3, I8, I9, I11)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def _no_error_is_left_for_the_next_test() -> Iterator[None]:
 
 
 def lose_power_again_and_again(folder: Path, seed: int, losses: int) -> Record:
-    """Work, lose power, look at what remains, and go on with that. Every other time unsynced sectors remain at random."""
+    """Work, lose power, look at what remains, and go on with that. Every other time unsynced
+    sectors remain at random."""
     rng = random.Random(seed)
     record = Record()
     before = folder / "0"

@@ -1,4 +1,5 @@
-"""Several processes on one SQLite file: a kill loses nothing that was acknowledged, and the others go on (I1, I2, I8, I11)."""
+"""Several processes on one SQLite file: a kill loses nothing that was acknowledged, and the others
+go on (I1, I2, I8, I11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Rows that a process wrote last are not decoded again, and a write of another process is never missed (I1, I3)."""
+"""Rows that a process wrote last are not decoded again, and a write of another process is never
+missed (I1, I3)."""
 
 from __future__ import annotations
 

@@ -90,7 +90,9 @@ def test_i4_files_put_in_order_end_before_the_first_name_that_is_taken(storage: 
 
 
 def test_i4_readers_never_see_a_file_before_those_that_precede_it(place: Place) -> None:
-    location, gaps, done = place.location(), [], threading.Event()
+    location = place.location()
+    gaps = []
+    done = threading.Event()
 
     def read() -> None:
         storage = place.storages.open(location)

@@ -1,4 +1,5 @@
-"""Files in particular: locations as engines write them, and what a crash may leave behind (I4, I10)."""
+"""Files in particular: locations as engines write them, and what a crash may leave behind (I4,
+I10)."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def test_i10_the_last_file_of_a_table_takes_its_folders_along(tmp_path: Path) ->
 def test_i2_folders_that_go_away_while_they_are_made_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another writer made the folder, and a cleaner removed it, between the two looks of ``makedirs``."""
+    """Another writer made the folder, and a cleaner removed it, between the two looks of
+    ``makedirs``."""
     make = os.mkdir
     folder = tmp_path / "table" / "_delta_log"
     raced: list[str] = []
@@ -160,7 +162,8 @@ def test_i4_a_name_that_is_too_long_is_a_fault(tmp_path: Path) -> None:
 def test_i5_a_new_file_and_its_name_are_on_the_disk_before_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | list[bytes]
 ) -> None:
-    """A crash of the machine must not undo what was acknowledged: first the content, then the name in its folder."""
+    """A crash of the machine must not undo what was acknowledged: first the content, then the name
+    in its folder."""
     synced = []
     fsync = os.fsync
 
@@ -178,7 +181,8 @@ def test_i5_a_new_file_and_its_name_are_on_the_disk_before_the_answer(
 
 @pytest.mark.parametrize("link", ["_delta_log", "_delta_log/_staged_commits"])
 def test_i10_i12_nothing_is_read_written_or_removed_behind_a_symbolic_link(tmp_path: Path, link: str) -> None:
-    """A folder that somebody imports, or has the right to write, must not lead to another table's commits."""
+    """A folder that somebody imports, or has the right to write, must not lead to another table's
+    commits."""
     victim = tmp_path / "victim"
     hostile = tmp_path / "hostile"
     path = "_delta_log/_staged_commits/a.json"

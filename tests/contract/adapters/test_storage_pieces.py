@@ -1,4 +1,5 @@
-"""Large files: written and read piece by piece, and still there as a whole or not at all (I2, I4)."""
+"""Large files: written and read piece by piece, and still there as a whole or not at all (I2,
+I4)."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def test_i4_a_file_that_changes_between_two_pieces_is_not_read_on(storage: LogSt
         list(pieces)
 
 
-# -- S3 -----------------------------------------------------------------------------------------------------------------
+# -- S3 ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

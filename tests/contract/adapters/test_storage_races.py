@@ -13,7 +13,8 @@ WRITERS = 16
 
 def test_i2_of_sixteen_writers_of_one_file_exactly_one_wins(place: Place, storage: LogStorage) -> None:
     for turn in range(5):
-        path, barrier = f"_delta_log/{turn:020d}.json", Barrier(WRITERS)
+        path = f"_delta_log/{turn:020d}.json"
+        barrier = Barrier(WRITERS)
 
         def write(writer: int, path: str = path, barrier: Barrier = barrier) -> tuple[bool, bytes]:
             barrier.wait()

@@ -41,12 +41,13 @@ NEVER_TIRED = Patience(deadline_s=3600, first_s=0.001, longest_s=0.002)
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """Closes the connections that a test left before the next test begins: what apsw reports of them is this test's."""
+    """Closes the connections that a test left before the next test begins: what apsw reports of
+    them is this test's."""
     yield
     gc.collect()
 
 
-# -- DynamoDB -----------------------------------------------------------------------------------------------------------
+# -- DynamoDB ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def _dynamo_calls() -> list[Callable[[Any], object]]:
     ]
 
 
-# -- a SQLite file ------------------------------------------------------------------------------------------------------
+# -- a SQLite file -----------------------------------------------------------------------------------------------------
 
 
 def _opened(tmp_path: Path) -> Database:

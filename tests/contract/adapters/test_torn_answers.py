@@ -46,7 +46,8 @@ def _whole(connection: socket.socket) -> bytes:
 
 @contextmanager
 def _service(breaks: Break, tls: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
-    """A port that takes every request whole and then ``breaks`` its connection; and what it has got."""
+    """A port that takes every request whole and then ``breaks`` its connection; and what it has
+    got."""
     got: list[bytes] = []
     with socket.create_server(("localhost", 0)) as server:
 
@@ -98,7 +99,8 @@ def _writes(client: Any) -> None:
 
 
 def _require_lost(client: Any, got: Any, kind: type[BotoCoreError]) -> None:
-    """That a request which was received whole fails with ``kind``, and that a writer is told of no certainty."""
+    """That a request which was received whole fails with ``kind``, and that a writer is told of no
+    certainty."""
     met = _meets(client)
     assert isinstance(met, kind) and len(got) == 1
     assert fault_of(met) is Fault.LOST
@@ -132,7 +134,8 @@ def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
 
 
 def test_i3_an_answer_that_breaks_tls_is_lost_for_the_request_was_received(tls: ssl.SSLContext) -> None:
-    """botocore has one ``SSLError`` for a handshake that failed and for an answer that could not be decrypted."""
+    """botocore has one ``SSLError`` for a handshake that failed and for an answer that could not be
+    decrypted."""
     with _service(_garbles, tls) as (port, got):
         _require_lost(_client(f"https://localhost:{port}"), got, SSLError)
 

@@ -1,5 +1,5 @@
-"""Requests that the transport signs, sends and parses: signed as botocore signs them, answers parsed as botocore parses
-them, and a damaged answer never taken for an acceptance (I3)."""
+"""Requests that the transport signs, sends and parses: signed as botocore signs them, answers
+parsed as botocore parses them, and a damaged answer never taken for an acceptance (I3)."""
 
 from __future__ import annotations
 
@@ -106,9 +106,11 @@ def _outcome(client: Any, operation: str) -> tuple[str, dict[str, Any]]:
     without botocore's word that its retries are over."""
     method, request = REQUESTS[operation]
     try:
-        kind, parsed = "accepted", getattr(client, method)(**request)
+        kind = "accepted"
+        parsed = getattr(client, method)(**request)
     except ClientError as error:
-        kind, parsed = type(error).__name__, dict(error.response)
+        kind = type(error).__name__
+        parsed = dict(error.response)
     for member in ("HTTPHeaders", "MaxAttemptsReached"):
         parsed["ResponseMetadata"].pop(member, None)
     return kind, parsed
@@ -144,7 +146,8 @@ def test_i3_an_error_is_parsed_as_botocore_parses_it(operation: str, error: Cann
 )
 @pytest.mark.parametrize("operation", list(REQUESTS))
 def test_i3_what_is_no_answer_of_the_service_is_lost_whatever_its_status(operation: str, damaged: CannedAnswer) -> None:
-    """botocore takes it for an answer without members: a write would be accepted, and a row absent."""
+    """botocore takes it for an answer without members: a write would be accepted, and a row
+    absent."""
     _require_lost(operation, damaged)
 
 

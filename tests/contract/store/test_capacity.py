@@ -1,4 +1,5 @@
-"""Capacity units of each operation. Sources: DynamoDB, "Read and write operations", "Transactions"."""
+"""Capacity units of each operation. Sources: DynamoDB, "Read and write operations",
+"Transactions"."""
 
 from __future__ import annotations
 

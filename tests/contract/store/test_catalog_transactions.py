@@ -1,4 +1,5 @@
-"""Transactions of a catalog on every store: racing ones are in the catalog and in the table, or in neither (I3, I8, I9)."""
+"""Transactions of a catalog on every store: racing ones are in the catalog and in the table, or in
+neither (I3, I8, I9)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Lake:
         self.world = World(
             backend.refs(), backend.objs(clock=clock), FakeStorages(clock), clock, RandomIds(), Space(REALM)
         )
-        self.catalog, services = f"c{uuid.uuid4().hex[:12]}", self.services()
+        self.catalog = f"c{uuid.uuid4().hex[:12]}"
+        services = self.services()
         Catalogs(self.world, services.reader, services.committer).create(self.catalog)
         services.namespaces.create(self.catalog, ("default",))
         staged = services.staging.create(self.catalog, ("default",), "t")

@@ -1,4 +1,5 @@
-"""Registered clients on every backend (I12): their row is written, changed, scanned and removed as the plans say."""
+"""Registered clients on every backend (I12): their row is written, changed, scanned and removed as
+the plans say."""
 
 from __future__ import annotations
 

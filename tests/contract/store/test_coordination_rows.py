@@ -1,4 +1,5 @@
-"""Leases, updateable objects, tasks and named references on every backend: the same plans, the same answers."""
+"""Leases, updateable objects, tasks and named references on every backend: the same plans, the same
+answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A damaged row is reported under its key, and keeps no other from being read; it is never taken for one that is not there (I10)."""
+"""A damaged row is reported under its key, and keeps no other from being read; it is never taken
+for one that is not there (I10)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The event log on every store: appenders that race leave nothing out and nothing twice, and a reader goes on over chunks
-(I13)."""
+"""The event log on every store: appenders that race leave nothing out and nothing twice, and a
+reader goes on over chunks (I13)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def _events(world: World, catalog: str) -> list[Event]:
 
 
 def test_i13_appenders_that_race_with_commits_and_each_other_append_each_event_once(backend: Backend) -> None:
-    world, catalog = _world(backend), f"c{uuid.uuid4().hex[:8]}"
+    world = _world(backend)
+    catalog = f"c{uuid.uuid4().hex[:8]}"
     ids = [_table(world, catalog) for _ in range(3)]
     keys = [world.space.table(id) for id in ids]
     Appender(world).append(keys)

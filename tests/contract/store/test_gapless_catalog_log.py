@@ -21,7 +21,8 @@ from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.limits import Limits, SpillLimits
 
 SPILLING = Limits(spill=SpillLimits(embedded=200, segment=400))
-"""So small that every few commits move a range of the index into a segment, split one or join two."""
+"""So small that every few commits move a range of the index into a segment, split one or join
+two."""
 
 MODES: tuple[Mode, ...] = ("line", "no line", "sandboxes")
 
@@ -82,8 +83,8 @@ def test_i9_every_process_has_a_gapless_sequence_too(service: Backend, processes
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_i9_answers_that_get_lost_leave_no_gap_and_make_nothing_twice(mode: Mode, seed: int) -> None:
-    """I3: an attempt that landed unheard is found, however it is learned. Also with so little time that writers are told
-    the outcome is unknown and send again."""
+    """I3: an attempt that landed unheard is found, however it is learned. Also with so little time
+    that writers are told the outcome is unknown and send again."""
     for deadline_ms in (DEADLINE_MS, 25):
         backend = Backend(FAKE)
         faults = Faults(seed, lost=0.25)
@@ -115,7 +116,7 @@ def test_the_audit_finds_what_a_log_lacks_repeats_and_answered_to_no_client() ->
     backend = Backend(FAKE)
     heat = heats.run(backend, race("line", 2, 5))
     services = cold(backend, heat)
-    (first, second) = heat.reports
+    first, second = heat.reports
     lost = copy.deepcopy(first)
     lost.acknowledged.append(5)
     assert violations(services, [lost, second]) == ["commit 5 of w00 was acknowledged and is lost"]

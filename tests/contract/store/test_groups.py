@@ -180,8 +180,10 @@ def test_i20_of_groups_that_read_rows_which_the_other_writes_one_is_refused(
 
 
 def test_i1_i8_racing_large_groups_are_in_all_of_their_tables_or_in_none(backend: Backend) -> None:
-    """Every table is prepared by a write of its own, among single commits; one in four coordinators stops on the way."""
-    tables, stopped = Tables(backend, 4), set[str]()
+    """Every table is prepared by a write of its own, among single commits; one in four coordinators
+    stops on the way."""
+    tables = Tables(backend, 4)
+    stopped = set[str]()
 
     def write(writer: int) -> list[tuple[str, list[str]]]:
         rng = random.Random(writer)

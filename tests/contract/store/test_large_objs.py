@@ -176,7 +176,8 @@ def test_i10_a_large_obj_takes_its_parts_with_it(backend: Backend, space: str) -
 
 
 def test_i10_parts_of_a_writer_that_was_refused_are_its_own(backend: Backend, space: str) -> None:
-    """Two writers pass the look; the row decides, and the loser's parts replace none of the winner's."""
+    """Two writers pass the look; the row decides, and the loser's parts replace none of the
+    winner's."""
     wanted = large(space)
 
     def somebody_is_faster(operation: str, capacity: float | None) -> None:

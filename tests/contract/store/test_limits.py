@@ -1,5 +1,6 @@
-"""Limits of the service on rows: met with a clear refusal, nothing half done. The fake has none of these; those on objs and
-on the writes of a transaction, which it has, are in ``test_large_objs`` and ``test_refs_transactions``."""
+"""Limits of the service on rows: met with a clear refusal, nothing half done. The fake has none of
+these; those on objs and on the writes of a transaction, which it has, are in ``test_large_objs``
+and ``test_refs_transactions``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Clauses: what a condition means, on every backend. A wrong one would let two writers be the same version (I2)."""
+"""Clauses: what a condition means, on every backend. A wrong one would let two writers be the same
+version (I2)."""
 
 from __future__ import annotations
 
@@ -123,7 +124,8 @@ def test_i9_a_change_of_a_missing_row_is_refused_without_a_row_and_creates_nothi
 def test_i9_a_change_whose_clauses_hold_where_nothing_is_still_makes_no_row(
     service: Backend, key: str, test: Test
 ) -> None:
-    """A caller's mistake (the clauses of a Change must imply a row) must not leave half a row behind."""
+    """A caller's mistake (the clauses of a Change must imply a row) must not leave half a row
+    behind."""
     refs = service.refs()
     assert refs.write(change(key, Set(("latest",), 6), when=(test,))) == Rejected(None)
     assert refs.read(key) is None

@@ -28,8 +28,9 @@ T = TypeVar("T", bound=Hashable)
 
 
 def _cuts(write: Callable[[str], None], cut: Callable[[], T], writing: int) -> list[list[T]]:
-    """What the threads that call ``cut`` saw, each in order, while ``writing`` others call ``write`` with a token of its own
-    each time. What was put off to the deadline, as services do where so many touch the same rows, is done again."""
+    """What the threads that call ``cut`` saw, each in order, while ``writing`` others call
+    ``write`` with a token of its own each time. What was put off to the deadline, as services do
+    where so many touch the same rows, is done again."""
     ended: list[int] = []
 
     def work(thread: int) -> list[T]:
@@ -53,7 +54,8 @@ def _cuts(write: Callable[[str], None], cut: Callable[[], T], writing: int) -> l
 
 
 def test_i8_a_cut_during_transactions_never_shows_one_of_them_in_some_rows_only(backend: Backend) -> None:
-    refs, keys = backend.refs(), [fresh_key() for _ in range(ROWS)]
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(ROWS)]
     for key in keys:
         stored(refs, head_row(key))
 
@@ -72,7 +74,9 @@ def test_i8_a_cut_during_transactions_never_shows_one_of_them_in_some_rows_only(
 
 
 def test_i8_a_cut_shows_rows_that_came_and_went_together_or_not_at_all(backend: Backend) -> None:
-    refs, keys, applied = backend.refs(), [fresh_key() for _ in range(2)], list[str]()
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(2)]
+    applied = list[str]()
     stored(refs, head_row(keys[0], latest=0))
 
     def write(token: str) -> None:

@@ -1,5 +1,6 @@
-"""List elements: removing and replacing some in one write. Every position means the one before the write; a backend
-that shifts positions while it goes would leave the wrong commits in the tail (I4)."""
+"""List elements: removing and replacing some in one write. Every position means the one before the
+write; a backend that shifts positions while it goes would leave the wrong commits in the tail
+(I4)."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ def test_i4_appending_keeps_order_and_takes_several_at_once(backend: Backend, ke
 
 
 def _long_tail(key: str, *, published: int, waiting: int, apps_each: int) -> Row:
-    """A HEAD whose tail holds ``published`` stripped and ``waiting`` inline entries, with streaming applications."""
+    """A HEAD whose tail holds ``published`` stripped and ``waiting`` inline entries, with streaming
+    applications."""
     count = published + waiting
     entries = [
         Entry(txn=f"txn-{index}", ict=2_000 + index, size=10, changed="append", data=b"" if index < published else b"x")
@@ -110,7 +112,8 @@ def _long_tail(key: str, *, published: int, waiting: int, apps_each: int) -> Row
 def test_i5_the_largest_step_of_the_publisher_fits_an_expression(
     backend: Backend, key: str, apps_each: int, idle: bool
 ) -> None:
-    """32 versions at once (``services.publish.STEP``): expressions may have 4 kB and 300 operators."""
+    """32 versions at once (``services.publish.STEP``): expressions may have 4 kB and 300
+    operators."""
     refs = backend.refs()
     waiting = 32 if idle else 40
     row = stored(refs, _long_tail(key, published=3, waiting=waiting, apps_each=apps_each))

@@ -1,4 +1,5 @@
-"""Eight writers at once: exactly one winner, no ticket lost, and no clash mistaken for a refusal (I1, I2)."""
+"""Eight writers at once: exactly one winner, no ticket lost, and no clash mistaken for a refusal
+(I1, I2)."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def test_i1_no_ticket_is_lost_or_given_twice(backend: Backend, key: str) -> None
 
 
 def test_i8_racing_transactions_over_the_same_rows_lose_no_update(backend: Backend) -> None:
-    refs, keys = backend.refs(), [fresh_key() for _ in range(3)]
+    refs = backend.refs()
+    keys = [fresh_key() for _ in range(3)]
     for key in keys:
         stored(refs, head_row(key))
 

@@ -1,4 +1,5 @@
-"""Random plans: the fake that the model and the simulation trust answers exactly as the service does."""
+"""Random plans: the fake that the model and the simulation trust answers exactly as the service
+does."""
 
 from __future__ import annotations
 

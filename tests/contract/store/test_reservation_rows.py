@@ -1,4 +1,5 @@
-"""Reservations of tables on every backend: the register and the marks in HEADs, and what they refuse (I18)."""
+"""Reservations of tables on every backend: the register and the marks in HEADs, and what they
+refuse (I18)."""
 
 from __future__ import annotations
 

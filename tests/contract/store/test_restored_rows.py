@@ -1,4 +1,5 @@
-"""Rows that point-in-time recovery brought back go into the stack's own tables, whose streams and settings stay (I9, I10)."""
+"""Rows that point-in-time recovery brought back go into the stack's own tables, whose streams and
+settings stay (I9, I10)."""
 
 from __future__ import annotations
 

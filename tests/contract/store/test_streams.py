@@ -1,4 +1,5 @@
-"""The stream of refs: a record for every write that was applied, in order for each row (I11: publishing's hint)."""
+"""The stream of refs: a record for every write that was applied, in order for each row (I11:
+publishing's hint)."""
 
 from __future__ import annotations
 

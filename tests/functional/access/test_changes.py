@@ -1,4 +1,5 @@
-"""Owners, grants and changes: the owner of a new entity, and the rights that a change needs (I12)."""
+"""Owners, grants and changes: the owner of a new entity, and the rights that a change needs
+(I12)."""
 
 from __future__ import annotations
 
@@ -121,7 +122,8 @@ def test_other_changes_of_a_securable_keep_its_rights(realm: Realm) -> None:
 def test_i12_a_change_is_judged_by_the_very_rights_that_it_replaces(
     realm: Realm, kind: str, name: str, path: str
 ) -> None:
-    """The right is taken away between the judgement and the swap: the swap is refused, and judged again."""
+    """The right is taken away between the judgement and the swap: the swap is refused, and judged
+    again."""
     realm.grant("catalog", "main", "ann", "USE CATALOG")
     realm.own(kind, name, "ann")
     world = realm.world

@@ -1,4 +1,5 @@
-"""Content is shown to principals that may read, and to no other, whatever else these may do (I12)."""
+"""Content is shown to principals that may read, and to no other, whatever else these may do
+(I12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What access control costs, and how late it may be: requests counted, rights taken away while sandboxes are warm (I12)."""
+"""What access control costs, and how late it may be: requests counted, rights taken away while
+sandboxes are warm (I12)."""
 
 from __future__ import annotations
 
@@ -48,8 +49,9 @@ def test_i12_a_warm_load_by_name_costs_no_further_request(realm: Realm, path: st
 def test_i12_a_cold_load_reads_rights_beside_the_head_and_only_for_principals_that_need_some(
     realm: Realm, path: str
 ) -> None:
-    """Catalog HEAD; commit obj; then side by side the table's HEAD, its newest metadata (a list), and the entities. Unity's Delta
-    API asks the location's owner as well, whether clones need the files."""
+    """Catalog HEAD; commit obj; then side by side the table's HEAD, its newest metadata (a list),
+    and the entities. Unity's Delta API asks the location's owner as well, whether clones need the
+    files."""
     cold = sorted(["objs.get", "objs.list", "refs.read", "refs.read_many", *(["refs.read"] if path == D1 else [])])
     realm.open()
     assert counted(realm, "root", "GET", path) == cold
@@ -58,7 +60,8 @@ def test_i12_a_cold_load_reads_rights_beside_the_head_and_only_for_principals_th
 
 
 def test_i12_a_warm_commit_by_uuid_is_one_write(realm: Realm) -> None:
-    """The first commit of a sandbox learns by what the table's commits are judged: its HEAD and its metadata."""
+    """The first commit of a sandbox learns by what the table's commits are judged: its HEAD and its
+    metadata."""
     commits = f"/v1/tables/{realm.table}/commits"
     realm.ask("root", "POST", commits, realm.append(1, "t1"))
     assert counted(realm, "root", "POST", commits, realm.append(2, "t2")) == ["refs.write"]
@@ -85,7 +88,8 @@ def commit(realm: Realm, version: int) -> Answer:
 
 
 def revoked_elsewhere(realm: Realm) -> None:
-    """Ann's rights on the table are taken away in another sandbox: the warm ones have to find out."""
+    """Ann's rights on the table are taken away in another sandbox: the warm ones have to find
+    out."""
     services = build(realm.world, lake_root="file:///lake")
     grants = Grants(services, Authorizer(realm.world, services.reader))
     grants.change(Target("main", ("sales",), "t1"), [GrantChange("ann", (), (Privilege.MODIFY, Privilege.SELECT))])

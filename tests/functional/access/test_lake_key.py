@@ -1,4 +1,5 @@
-"""A lake encrypted with the customer's KMS key: sessions of the vending role may use it, through S3 alone (I12)."""
+"""A lake encrypted with the customer's KMS key: sessions of the vending role may use it, through S3
+alone (I12)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """With any grants: no principal reads, commits or gets keys without the right (I12).
 
-The oracle is written from Unity Catalog's words, not from the rules in the core: a privilege counts from where it was
-granted downwards; USE of catalog and schema, or owning them, comes before everything; then for reading SELECT, for
-committing MODIFY, for keys to write both, or owning the table.
+The oracle is written from Unity Catalog's words, not from the rules in the core: a privilege counts
+from where it was granted downwards; USE of catalog and schema, or owning them, comes before
+everything; then for reading SELECT, for committing MODIFY, for keys to write both, or owning the
+table.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Access control on the deployed template: users behind the gateway, real requests to DynamoDB, functions held to their
-roles (I12)."""
+"""Access control on the deployed template: users behind the gateway, real requests to DynamoDB,
+functions held to their roles (I12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The console's files below ``/ui``: access and headers, and no path leads out of the folder (I12)."""
+"""The console's files below ``/ui``: access and headers, and no path leads out of the folder
+(I12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Authentication on the deployed template: the gateway's authorizer, an issuer over HTTP, roles held to (I12)."""
+"""Authentication on the deployed template: the gateway's authorizer, an issuer over HTTP, roles
+held to (I12)."""
 
 from __future__ import annotations
 
@@ -185,7 +186,8 @@ def test_i12_the_console_is_handed_out_without_a_token_and_nothing_else_is(guard
 
 
 def test_another_secret_counts_without_a_deployment(guarded: Stack, api: httpx.Client) -> None:
-    """The new token at once, for it is unknown and the secret is read for it; both are in the emulated Parameter Store."""
+    """The new token at once, for it is unknown and the secret is read for it; both are in the
+    emulated Parameter Store."""
     held = guarded.aws("ssm").get_parameter(Name="/turnstile/secret", WithDecryption=True)["Parameter"]["Value"]
     later = json.dumps({**json.loads(held), "token": "n3w"})
     assert api.get("/v1/catalogs", headers=bearer("n3w")).status_code == 401

@@ -1,4 +1,5 @@
-"""The streaming benchmark (``benchmarks.streaming``) says so when a table does not have exactly what was acknowledged."""
+"""The streaming benchmark (``benchmarks.streaming``) says so when a table does not have exactly
+what was acknowledged."""
 
 import io
 

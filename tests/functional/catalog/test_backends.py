@@ -1,4 +1,5 @@
-"""The catalog on real tables: what the fakes promise, DynamoDB's API keeps. Requests are counted as they are sent."""
+"""The catalog on real tables: what the fakes promise, DynamoDB's API keeps. Requests are counted as
+they are sent."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_i9_a_namespace_of_ninety_tables_is_renamed_and_goes_in_one_transaction_
 
 
 def test_i9_tables_take_commits_while_their_namespace_changes_its_name(stored_realm: StoredRealm) -> None:
-    """A rename touches every HEAD in the namespace: clashes with commits are sent again, neither is lost."""
+    """A rename touches every HEAD in the namespace: clashes with commits are sent again, neither is
+    lost."""
     services = stored_realm.services()
     services.namespaces.create("main", ("n0",))
     ids = [create(services, f"t{n}", "n0") for n in range(3)]

@@ -1,4 +1,5 @@
-"""Announced transactions of a catalog through the real handlers: changes and commits with an entry (I3, I8, I9, I12; docs/api.md)."""
+"""Announced transactions of a catalog through the real handlers: changes and commits with an entry
+(I3, I8, I9, I12; docs/api.md)."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Announced(Lake):
         return self.ask("abortTransaction", path=f"/v1/transactions/{id}")
 
     def members(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """A namespace with a new table, another name for ``second``, a commit of Iceberg and one of Delta."""
+        """A namespace with a new table, another name for ``second``, a commit of Iceberg and one of
+        Delta."""
         changes = [
             new_namespace("eu"),
             new_table("new", self.stage("new"), "eu"),
@@ -105,7 +107,8 @@ def test_i3_one_that_was_aborted_is_refused_for_good(lake: Announced, id: str) -
 
 @pytest.mark.parametrize("aborts", [False, True])
 def test_i3_an_entry_that_is_settled_under_way_decides(lake: Announced, id: str, aborts: bool) -> None:
-    """Between what the request reads of its entry and its one write, a copy of it commits, or somebody aborts it."""
+    """Between what the request reads of its entry and its one write, a copy of it commits, or
+    somebody aborts it."""
     changes, more = lake.members()
     lake.announce(id, *changes, **more)
     together = FakeRefs.transact

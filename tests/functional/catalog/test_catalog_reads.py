@@ -1,4 +1,5 @@
-"""Reads of the catalog in transactions of it: refused where what they returned has changed, and nowhere else (I3, I9, I12)."""
+"""Reads of the catalog in transactions of it: refused where what they returned has changed, and
+nowhere else (I3, I9, I12)."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def test_i3_a_refused_read_is_remembered_and_an_applied_one_is_answered_as_it_wa
 
 
 def test_i3_a_read_that_the_transaction_itself_has_changed_since_is_a_replay_too(lake: Lake) -> None:
-    """The commit's table was not seen yet by the sandbox that is asked again, so the read is judged first."""
+    """The commit's table was not seen yet by the sandbox that is asked again, so the read is judged
+    first."""
     request = {
         "id": str(uuid.uuid4()),
         "changes": [new_namespace("sales.eu")],

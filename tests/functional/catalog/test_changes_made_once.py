@@ -1,4 +1,5 @@
-"""Changes of the catalog with an Idempotency-Key are made once, also if their answers are lost (I3)."""
+"""Changes of the catalog with an Idempotency-Key are made once, also if their answers are lost
+(I3)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ COUNT = {"merge": {"rows": {"op": "add", "value": 5}, "top": {"op": "max", "valu
 
 
 def keyed(api: CatalogApi, change: Change, key: str = KEY) -> Answer:
-    method, (path, _, query), body = change[0], change[1].partition("?"), change[2]
+    method = change[0]
+    path, _, query = change[1].partition("?")
+    body = change[2]
     return api.http.call(method, path, query=query, json_body=body, headers={"Idempotency-Key": key})
 
 

@@ -95,7 +95,8 @@ def test_a_namespace_with_more_tables_than_one_transaction_holds_says_what_to_do
 
 
 def test_i12_both_the_namespace_and_the_place_where_it_goes_are_judged(realm: Realm) -> None:
-    """As a table's rename: who owns the one may not put it anywhere, who may create there may not take it."""
+    """As a table's rename: who owns the one may not put it anywhere, who may create there may not
+    take it."""
     realm.grant("catalog", "main", "ann", "USE CATALOG", "USE SCHEMA")
     realm.own("schema", "main.sales", "ann")
     assert move(realm, "ann", "s9").status == 403
@@ -122,7 +123,8 @@ def test_i12_a_refusal_says_nothing_of_what_is_where_it_would_go(realm: Realm) -
 @pytest.mark.slow
 @pytest.mark.parametrize("taken", ["owner", "place"])
 def test_i12_a_rename_is_judged_by_the_very_rights_that_it_replaces(realm: Realm, taken: str) -> None:
-    """A right on either side is taken away between the judgement and the swap: it is refused, and judged again."""
+    """A right on either side is taken away between the judgement and the swap: it is refused, and
+    judged again."""
     realm.grant("catalog", "main", "ann", "USE CATALOG", "USE SCHEMA")
     realm.grant("schema", "main.hr", "ann", "CREATE SCHEMA")
     realm.own("schema", "main.sales", "ann")

@@ -186,7 +186,8 @@ def test_i10_an_import_that_comes_between_wins(api: CatalogApi) -> None:
     api.world.storages.open(place).put_if_absent(published_path(0), delta.lines(*PLAIN))
     api.http.post(f"{DEFAULT}/imports", {"name": "t", "location": place, "dry_run": False})
     api.http.delete(f"{DEFAULT}/tables/t")
-    rows, key = api.world.refs.rows, api.world.space.location(place)
+    rows = api.world.refs.rows
+    key = api.world.space.location(place)
     before_swaps(api.world, lambda: rows.update({key: {**rows[key], "importing": "another run"}}))
     error = refused(api.http.post(f"{DEFAULT}/tables/t/undrop", {}), 409, "CannotUndrop", "table")
     assert "belongs to another table" in error["message"]

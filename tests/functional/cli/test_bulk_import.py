@@ -1,4 +1,5 @@
-"""``turnstile import --all`` and ``export --all``: a real server, trees of real tables, and catalogs as sources."""
+"""``turnstile import --all`` and ``export --all``: a real server, trees of real tables, and
+catalogs as sources."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def write(folder: Path, *, broken: bool = False) -> str:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Path]:
-    """Two tables in sales.db, one whose log cannot be read, one at the top, and folders that are no tables."""
+    """Two tables in sales.db, one whose log cannot be read, one at the top, and folders that are no
+    tables."""
     root = tmp_path / "old lake"
     for name in ("sales.db/orders", "sales.db/order items", "top"):
         write(root / name)
@@ -129,7 +131,7 @@ def test_a_folder_without_tables_is_no_success(server: Server, tmp_path: Path) -
     assert ask(server, "import", "--all", tmp_path.as_uri(), exit=3)["error"]["type"] == "NoTables"
 
 
-# -- Iceberg --------------------------------------------------------------------------------------------------------------
+# -- Iceberg -----------------------------------------------------------------------------------------------------------
 
 
 def iceberg_metadata(server: Server, name: str) -> tuple[str, str]:
@@ -180,11 +182,12 @@ def test_the_newest_metadata_file_of_a_folder_counts_and_a_tie_is_refused(server
     assert ask(server, "describe", "trees.newest")["metadata_location"].endswith("/metadata/00010-b.metadata.json")
 
 
-# -- catalogs as sources --------------------------------------------------------------------------------------------------
+# -- catalogs as sources -----------------------------------------------------------------------------------------------
 
 
 def test_a_unity_catalog_is_a_source(server: Server, tmp_path: Path) -> None:
-    """Its open REST API, which another server of ours speaks, with external tables as Databricks keeps them."""
+    """Its open REST API, which another server of ours speaks, with external tables as Databricks
+    keeps them."""
     prefix = "/api/2.1/unity-catalog"
     with Server.start(tmp_path / "unity", 0, "source-token") as unity:
         with unity.client() as api:
@@ -298,7 +301,7 @@ def test_a_bucket_glue_and_a_log_store_are_read_with_the_keys_of_the_environment
     assert f"{1:020d}.json" in rows["main.stored.open"]["problem"]
 
 
-# -- what goes wrong on the way -------------------------------------------------------------------------------------------
+# -- what goes wrong on the way ----------------------------------------------------------------------------------------
 
 
 def imports(answers: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Creating, renaming and dropping what a catalog holds, over a real server's HTTP API or a canned one."""
+"""Creating, renaming and dropping what a catalog holds, over a real server's HTTP API or a canned
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``turnstile doctor``: its checks from the client's side, and the service's checks that it passes on."""
+"""``turnstile doctor``: its checks from the client's side, and the service's checks that it passes
+on."""
 
 from __future__ import annotations
 

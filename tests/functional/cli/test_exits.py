@@ -154,7 +154,8 @@ def test_a_token_that_no_header_can_carry_is_refused_before_anything_is_sent(tok
 def test_i12_a_secret_that_was_never_shown_is_not_asked_for_twice(
     arguments: tuple[str, ...], path: str, remedy: str
 ) -> None:
-    """The answer is lost: the same command again would leave a client behind whose secret nobody has."""
+    """The answer is lost: the same command again would leave a client behind whose secret nobody
+    has."""
     with service({f"POST {path}": (0, None)}) as canned:
         ended = run("clients", *arguments, "--url", canned.url, "-o", "json")
     error = json.loads(ended.stderr)["error"]

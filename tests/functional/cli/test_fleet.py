@@ -1,4 +1,5 @@
-"""``turnstile fleet``: who shares the work, through the real handler and as the command shows it."""
+"""``turnstile fleet``: who shares the work, through the real handler and as the command shows
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Moments on the command line: in the service's words or shorter, wherever a command reads the past."""
+"""Moments on the command line: in the service's words or shorter, wherever a command reads the
+past."""
 
 from __future__ import annotations
 

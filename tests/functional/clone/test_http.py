@@ -133,7 +133,8 @@ def test_i9_bad_clones_are_refused_and_the_head_is_what_it_was(
 
 
 def test_a_clone_is_refused_where_engines_would_take_it_for_its_source(api: CatalogApi) -> None:
-    """Unity Catalog's clients find a table by its folder: they would read, and write, what the source is by now."""
+    """Unity Catalog's clients find a table by its folder: they would read, and write, what the
+    source is by now."""
     api.create("t")
     (one,) = made(api.http.post(CLONES, {"from": "default.t", "to": "default.copy"}))["tables"]
     id = one["table_id"]
@@ -247,7 +248,8 @@ def test_i10_a_source_is_purged_when_its_last_iceberg_clone_is_gone_and_not_befo
 
 
 def test_what_a_lost_clone_wrote_is_gone_again(api: CatalogApi) -> None:
-    """The Delta table cannot be published, which is found out after the Iceberg table's file was written."""
+    """The Delta table cannot be published, which is found out after the Iceberg table's file was
+    written."""
     client = lake(api)
     world = api.world
     id = api.create("z", "sales")["table_id"]

@@ -1,4 +1,5 @@
-"""Every file of an Iceberg table, damaged in every way: told with its name, or without effect; nothing that is named goes (I10, I24)."""
+"""Every file of an Iceberg table, damaged in every way: told with its name, or without effect;
+nothing that is named goes (I10, I24)."""
 
 from __future__ import annotations
 

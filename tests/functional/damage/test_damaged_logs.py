@@ -1,4 +1,5 @@
-"""No damage of a file below a table is believed (I24): ``tests.support.damage`` makes every one; here is a sample, and all of them."""
+"""No damage of a file below a table is believed (I24): ``tests.support.damage`` makes every one;
+here is a sample, and all of them."""
 
 from __future__ import annotations
 

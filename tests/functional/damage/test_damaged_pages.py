@@ -1,4 +1,5 @@
-"""No damage of a page of a SQLite store is believed: ``tests.support.damage.pages`` makes every one; here is a sample."""
+"""No damage of a page of a SQLite store is believed: ``tests.support.damage.pages`` makes every
+one; here is a sample."""
 
 from __future__ import annotations
 

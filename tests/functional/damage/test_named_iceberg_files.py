@@ -1,4 +1,5 @@
-"""The files that the current snapshot of an Iceberg table names are looked at, with their sizes (I24)."""
+"""The files that the current snapshot of an Iceberg table names are looked at, with their sizes
+(I24)."""
 
 from __future__ import annotations
 

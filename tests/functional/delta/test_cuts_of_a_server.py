@@ -1,4 +1,5 @@
-"""Cuts of a server of several processes, on SQLite, while transactions over the same tables go on (I6, I8)."""
+"""Cuts of a server of several processes, on SQLite, while transactions over the same tables go on
+(I6, I8)."""
 
 from __future__ import annotations
 

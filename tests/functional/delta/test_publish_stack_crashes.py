@@ -1,4 +1,5 @@
-"""The deployed publisher is killed at every named point (I4, I5, I11); a stack of its own, since others need theirs."""
+"""The deployed publisher is killed at every named point (I4, I5, I11); a stack of its own, since
+others need theirs."""
 
 from __future__ import annotations
 

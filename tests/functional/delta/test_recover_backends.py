@@ -1,4 +1,5 @@
-"""A restore on real tables and real files: what the fakes promise of recovery, DynamoDB's API keeps (I1 to I4)."""
+"""A restore on real tables and real files: what the fakes promise of recovery, DynamoDB's API keeps
+(I1 to I4)."""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ from turnstile.store.core.writes import Clause, Insert, Present
 
 def test_i1_i2_i3_a_table_restored_behind_its_own_log_takes_it_up_again(stored_realm: StoredRealm) -> None:
     services = stored_realm.services()
-    world, table_id = services.world, create(services)
-    ratifier, publisher = Ratifier(world), Publisher(world)
+    world = services.world
+    table_id = create(services)
+    ratifier = Ratifier(world)
+    publisher = Publisher(world)
 
     def commit(version: int, *more: dict[str, object]) -> CommitRequest:
         stamp = max(world.clock.now_ms(), head_of(world, table_id).last_ict + 1)
@@ -58,8 +61,10 @@ def test_i1_i2_i3_a_table_restored_behind_its_own_log_takes_it_up_again(stored_r
 def test_i1_i2_the_choice_of_the_log_works_on_real_tables_too(stored_realm: StoredRealm) -> None:
     """Commits went on after the restore, so HEAD and log hold different versions 3 and 4."""
     services = stored_realm.services()
-    world, table_id = services.world, create(services)
-    ratifier, publisher = Ratifier(world), Publisher(world)
+    world = services.world
+    table_id = create(services)
+    ratifier = Ratifier(world)
+    publisher = Publisher(world)
 
     def commit(name: str, *more: dict[str, object]) -> None:
         head = head_of(world, table_id)

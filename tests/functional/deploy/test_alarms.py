@@ -1,4 +1,5 @@
-"""infra/alarms.yaml watches figures that the functions really report, and publishing that is down is among them (I11)."""
+"""infra/alarms.yaml watches figures that the functions really report, and publishing that is down
+is among them (I11)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def watched(alarm: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def reported(
     run: str, world: FakeWorld, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Figures:
-    """The figures of one run of the deployed function, as CloudWatch reads them from its log. What is not there counts as 0."""
+    """The figures of one run of the deployed function, as CloudWatch reads them from its log. What
+    is not there counts as 0."""
     app = Function("gc")
     app.use_world(world, grace=GRACE)
     capsys.readouterr()

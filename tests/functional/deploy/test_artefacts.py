@@ -37,7 +37,8 @@ PACKAGES: Final = {
     "publish": STORES,
     "tokens": HTTP | {"_cffi_backend", "cryptography", "jwt"},
 }
-"""Of each function; of the others ``HTTP``. pyarrow is imported by the first request that reads Parquet."""
+"""Of each function; of the others ``HTTP``. pyarrow is imported by the first request that reads
+Parquet."""
 
 ELSEWHERE: Final = {
     *(f"__editable___turnstile_lake{name}_0_1_0_finder" for name in ("", "_client", "_http", "_predicates", "_spark")),
@@ -45,7 +46,8 @@ ELSEWHERE: Final = {
     "blinker",
     "certifi",
 }
-"""Of a development environment. botocore takes certifi's certificates where they are, and pynamodb blinker's signals, else their own."""
+"""Of a development environment. botocore takes certifi's certificates where they are, and pynamodb
+blinker's signals, else their own."""
 
 FOREIGN: Final = {
     "authorizer": ("catalog", "delta", "events", "gc", "iceberg", "maintenance", "transfer"),
@@ -140,7 +142,8 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_every_module_is_compiled_and_the_compiled_form_is_read_whatever_the_time_of_its_source(tmp_path: Path) -> None:
-    """Unpacking a layer changes the times of its files, after which Python would compile each module again."""
+    """Unpacking a layer changes the times of its files, after which Python would compile each
+    module again."""
     source = tmp_path / "package" / "module.py"
     source.parent.mkdir()
     source.write_text("VALUE = 1\n")
@@ -274,7 +277,8 @@ def test_descriptions_of_other_services_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("layer", "most_bytes"), [("shared", 52_000_000), ("arrow", 190_000_000)])
 def test_a_layer_is_built_for_the_other_architecture_and_fits(layer: str, most_bytes: int, tmp_path: Path) -> None:
-    """Needs the package index that the environment was installed from. Lambda allows 250 MB for a function with its layers."""
+    """Needs the package index that the environment was installed from. Lambda allows 250 MB for a
+    function with its layers."""
     try:
         layers.build(layer, tmp_path / "layer", "arm64", compiled=False)
     except layers.BuildError as error:

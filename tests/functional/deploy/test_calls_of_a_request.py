@@ -1,5 +1,6 @@
-"""What a warm request takes of CPU time, counted in calls of Python functions, from the gateway's event to a socket and
-back: botocore alone takes 2,500 for one UpdateItem (benchmarks/request_cpu.py, docs/performance.md)."""
+"""What a warm request takes of CPU time, counted in calls of Python functions, from the gateway's
+event to a socket and back: botocore alone takes 2,500 for one UpdateItem
+(benchmarks/request_cpu.py, docs/performance.md)."""
 
 from __future__ import annotations
 

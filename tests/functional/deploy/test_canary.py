@@ -1,4 +1,5 @@
-"""A canary of new code: the template of one is valid, and a bad version is taken back before most requests meet it."""
+"""A canary of new code: the template of one is valid, and a bad version is taken back before most
+requests meet it."""
 
 from __future__ import annotations
 
@@ -130,14 +131,16 @@ def test_what_starting_warm_costs_is_what_the_prices_say() -> None:
     assert f"${prices['snapstart_restored_gb']:.5f}" in page
 
 
-# -- a deployment, minute by minute ---------------------------------------------------------------------------------------
+# -- a deployment, minute by minute ------------------------------------------------------------------------------------
 
 
 @dataclass
 class Deployment:
-    """CodeDeploy moving an alias: a tenth of the requests to the new version for five minutes, then all; back on an alarm.
+    """CodeDeploy moving an alias: a tenth of the requests to the new version for five minutes, then
+    all; back on an alarm.
 
-    ``old`` and ``new`` answer a request, or raise where an invocation fails. The alarms are those of the template.
+    ``old`` and ``new`` answer a request, or raise where an invocation fails. The alarms are those
+    of the template.
     """
 
     alarms: dict[str, dict[str, Any]]
@@ -176,7 +179,8 @@ class Deployment:
 
 
 class Traffic:
-    """Commits of one table, by the real commit function; ``acknowledged`` those that were ratified."""
+    """Commits of one table, by the real commit function; ``acknowledged`` those that were
+    ratified."""
 
     def __init__(self) -> None:
         self.lake: Lake = make_lake()

@@ -1,4 +1,5 @@
-"""Functions that change catalogs agree on a catalog's limits: each reads them from the same variables."""
+"""Functions that change catalogs agree on a catalog's limits: each reads them from the same
+variables."""
 
 from __future__ import annotations
 

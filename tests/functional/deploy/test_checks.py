@@ -1,4 +1,5 @@
-"""The checks of a deployment: each finds the fault that it is for, leaves nothing behind, and does not end the others."""
+"""The checks of a deployment: each finds the fault that it is for, leaves nothing behind, and does
+not end the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A deployment in a guarded account: bounded roles below a path, a VPC, keys of the customer's, a lake in another account (I12)."""
+"""A deployment in a guarded account: bounded roles below a path, a VPC, keys of the customer's, a
+lake in another account (I12)."""
 
 from __future__ import annotations
 
@@ -223,7 +224,8 @@ def policy(name: str) -> dict[str, Any]:
 
 
 def allowed(document: dict[str, Any], action: str, resource: str, principal: str, **context: str) -> bool:
-    """Whether a policy of a resource allows it to a role of another account: IAM takes this and the role's own, which is tested elsewhere."""
+    """Whether a policy of a resource allows it to a role of another account: IAM takes this and the
+    role's own, which is tested elsewhere."""
     fits = []
     for statement in document["Statement"]:
         named = statement["Principal"]
@@ -318,8 +320,8 @@ CREATES = {
     "AWS::S3::BucketPolicy": {"s3:PutBucketPolicy"},
     "AWS::Route53::RecordSet": {"route53:ChangeResourceRecordSets", "route53:GetChange"},
 }
-"""Actions that CloudFormation asks for in the deployer's name, as its resource types document their handlers; those of API Gateway are by
-method."""
+"""Actions that CloudFormation asks for in the deployer's name, as its resource types document their
+handlers; those of API Gateway are by method."""
 
 
 def test_a_deployer_has_the_rights_for_every_kind_of_resource_and_passes_roles_of_the_path_alone(

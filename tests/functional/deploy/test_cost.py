@@ -169,7 +169,8 @@ def idle_world(tables: int) -> FakeWorld:
 def test_idle_schedules_ask_of_the_stores_what_the_model_says_at_any_number_of_tables(
     tables: int, schedule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On average over a round: parts have rows of different kinds. The limits are smaller here, so that a round has several parts."""
+    """On average over a round: parts have rows of different kinds. The limits are smaller here, so
+    that a round has several parts."""
     limits = {"sweep": 64, "events": 64, "light work": 200, "collect": 400, "idle tables": 100}
     monkeypatch.setattr(model, "PARTS", limits)
     monkeypatch.setattr(event_stream, "ROWS_MAX", limits["events"])
@@ -177,7 +178,8 @@ def test_idle_schedules_ask_of_the_stores_what_the_model_says_at_any_number_of_t
     monkeypatch.setattr(collector, "ROWS_MAX", limits["collect"])
     monkeypatch.setattr(collector, "IDLE_MAX", limits["idle tables"])
     name, method, event = SCHEDULES[schedule]
-    world, meter = idle_world(tables), Meter()
+    world = idle_world(tables)
+    meter = Meter()
     function = Function(name)
     function.use_world(metered(world, meter))
     call = partial(getattr(function, method), event, Context(900_000))

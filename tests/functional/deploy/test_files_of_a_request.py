@@ -24,7 +24,8 @@ STORE_OF_THE_TEST = "layers/turnstile/store/core/evaluate.py"
 
 
 def files_of(request: Callable[[], Answer]) -> set[str]:
-    """The files of ours in which a function is called while ``request`` is answered; it has to succeed."""
+    """The files of ours in which a function is called while ``request`` is answered; it has to
+    succeed."""
     files: set[str] = set()
 
     def profile(frame: FrameType, what: str, _: Any) -> None:

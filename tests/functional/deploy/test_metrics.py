@@ -1,4 +1,5 @@
-"""Metrics are few, cost nothing while all is well, and the cost model counts those that the functions write."""
+"""Metrics are few, cost nothing while all is well, and the cost model counts those that the
+functions write."""
 
 from __future__ import annotations
 

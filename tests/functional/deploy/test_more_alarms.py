@@ -1,4 +1,5 @@
-"""What is watched besides, and where failed runs go: every function, every throttle, at the price that the page says."""
+"""What is watched besides, and where failed runs go: every function, every throttle, at the price
+that the page says."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def functions(template: dict[str, Any]) -> Resources:
 
 
 def metrics(alarms: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the alarms of a template look at, each as often as it is paid for: metric, and whose it is."""
+    """What the alarms of a template look at, each as often as it is paid for: metric, and whose it
+    is."""
     seen = []
     for resource in alarms["Resources"].values():
         if resource["Type"] != "AWS::CloudWatch::Alarm":

@@ -1,4 +1,5 @@
-"""A private way in: a REST API with the routes of the HTTP API, whose events and authorizer have another form (ADR 73)."""
+"""A private way in: a REST API with the routes of the HTTP API, whose events and authorizer have
+another form (ADR 73)."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def paths(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def place(paths: Mapping[str, Any], path: str) -> str:
-    """The path of a REST API's tree that a request reaches: from above, a literal before a parameter before the rest, and never back."""
+    """The path of a REST API's tree that a request reaches: from above, a literal before a
+    parameter before the rest, and never back."""
     here = ""
     for part in path.strip("/").split("/") if path != "/" else []:
         below = {each for each in paths if each.startswith(f"{here}/") and each != "/"}
@@ -136,7 +138,8 @@ def test_requests_of_unitys_api_are_answered_by_a_rest_api_as_by_an_http_api(nam
         unity = stocked()
         ask = GOOD[name](unity)
         if private:
-            unity.hot, unity.cold = through_rest(unity.hot), through_rest(unity.cold)
+            unity.hot = through_rest(unity.hot)
+            unity.cold = through_rest(unity.cold)
         answers.append(send(unity, name, ask))
     assert answers[0].status == answers[1].status < 300
     assert (answers[0].json or {}).keys() == (answers[1].json or {}).keys()

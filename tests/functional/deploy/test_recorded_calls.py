@@ -1,9 +1,9 @@
 """I12: each function calls on all its paths exactly the actions of AWS that its role allows.
 
-The functions run in this process on an emulator's tables and buckets. botocore's calls are recorded and judged by the roles of
-template.yaml, with all parameters given, as IAM judges them; refused calls fail as on AWS. The
-calls of Lambda itself in a function's name (logs, streams, queues of failures, traces) follow from
-the template.
+The functions run in this process on an emulator's tables and buckets. botocore's calls are recorded
+and judged by the roles of template.yaml, with all parameters given, as IAM judges them; refused
+calls fail as on AWS. The calls of Lambda itself in a function's name (logs, streams, queues of
+failures, traces) follow from the template.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What docs/security.md says to write arrives as it was meant: through the shell, ``sam deploy`` and the parameters' patterns."""
+"""What docs/security.md says to write arrives as it was meant: through the shell, ``sam deploy``
+and the parameters' patterns."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _GIVEN = re.compile(
         (?P<value> "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | (?:\\.|[^ "\\])+ )""",
     re.VERBOSE,
 )
-"""How SAM's command line takes one argument of ``--parameter-overrides`` apart (1.1xx): a value is quoted, or ends at a space
-or a double quote, and what cannot be read is left out without a word."""
+"""How SAM's command line takes one argument of ``--parameter-overrides`` apart (1.1xx): a value is
+quoted, or ends at a space or a double quote, and what cannot be read is left out without a word."""
 
 
 def as_sam_reads(*arguments: str) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""The cost of a function's start, and the work that it leaves to the first request that needs it."""
+"""The cost of a function's start, and the work that it leaves to the first request that needs
+it."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ MODULES: Final = {
     "publish": 124,
     "tokens": 114,
 }
-"""Modules of ours that a start imports, at most: each is a file to find and to read, and classes to make.
-A folder counts as one."""
+"""Modules of ours that a start imports, at most: each is a file to find and to read, and classes to
+make. A folder counts as one."""
 
 _REPORT: Final = """
 import gc, json, sys
@@ -159,8 +160,8 @@ def test_a_client_has_all_handlers_of_its_service(service: str) -> None:
 
 
 def handlers_of(session: Any, event: str) -> list[str]:
-    """Returns the names of the handlers that botocore would call, in order, but that of Powertools, which adds
-    its name to the agent's."""
+    """Returns the names of the handlers that botocore would call, in order, but that of Powertools,
+    which adds its name to the agent's."""
     emitter = session.get_component("event_emitter")._emitter
     names = [getattr(handler, "__qualname__", repr(handler)) for handler in emitter._handlers.prefix_search(event)]
     return [name for name in names if "powertools" not in name]

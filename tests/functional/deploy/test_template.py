@@ -151,13 +151,15 @@ def test_tables(resources: dict[str, Any]) -> None:
         assert table["BillingMode"] == "PAY_PER_REQUEST"
         assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
         assert table["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
-        # A first deployment that fails could not delete a protected table: its rollback would fail as well.
+        # A first deployment that fails could not delete a protected table: its rollback would fail
+        # as well.
         assert resources[name]["DeletionPolicy"] == "Retain"
         assert resources[name]["UpdateReplacePolicy"] == "Retain"
 
 
 def test_a_scheduled_run_that_failed_is_not_repeated_beside_the_next_one(resources: dict[str, Any]) -> None:
-    """``RetryPolicy`` is of handing the event over; Lambda has tries of its own, two within six hours unless told."""
+    """``RetryPolicy`` is of handing the event over; Lambda has tries of its own, two within six
+    hours unless told."""
     sweep, collect = (resources[f"{name}Function"]["Properties"]["EventInvokeConfig"] for name in ("Sweep", "Collect"))
     assert (sweep["MaximumRetryAttempts"], sweep["MaximumEventAgeInSeconds"]) == (0, 60)
     function = resources["CollectFunction"]["Properties"]

@@ -239,7 +239,8 @@ CONDITIONED = {"CommitRole", "TokensRole", "PublishRole", "SweepRole"}
 
 
 def may(listed: list[dict[str, Any]], action: str, key: str) -> bool:
-    """Whether the statements allow an action on the row of ``refs`` under a key, as IAM evaluates them."""
+    """Whether the statements allow an action on the row of ``refs`` under a key, as IAM evaluates
+    them."""
     effects = {
         statement["Effect"]
         for statement in listed
@@ -314,7 +315,8 @@ def test_lake_policies_stay_below_the_lake(resources: dict[str, Any], name: str)
 
 
 def test_i10_every_file_that_a_function_writes_or_removes_is_one_that_its_role_may(tmp_path: Path) -> None:
-    """As the code names them: of a log, of an Iceberg table, and of an append that was merged and lost."""
+    """As the code names them: of a log, of an Iceberg table, and of an append that was merged and
+    lost."""
     log = LAKE_POLICIES["LogWriter"][1]
     iceberg = LAKE_POLICIES["MetadataWriter"][1]
     for path in (published_path(7), staged_path(staged_file(7, "x")), aside_path(version_file(7), "0f")):

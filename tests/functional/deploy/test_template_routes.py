@@ -1,4 +1,5 @@
-"""Routes are declared by views: docs/api.md names each with its function, and the gateway sends each there."""
+"""Routes are declared by views: docs/api.md names each with its function, and the gateway sends
+each there."""
 
 from __future__ import annotations
 

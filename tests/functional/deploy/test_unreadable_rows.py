@@ -1,4 +1,5 @@
-"""A damaged row is shown by key to operators, and the other tables are shown and served as before."""
+"""A damaged row is shown by key to operators, and the other tables are shown and served as
+before."""
 
 from __future__ import annotations
 

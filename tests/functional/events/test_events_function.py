@@ -1,4 +1,5 @@
-"""The function that makes events of the stream: every version once, details from images, batches that fail sent again (I13)."""
+"""The function that makes events of the stream: every version once, details from images, batches
+that fail sent again (I13)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def app(world: FakeWorld) -> Function:
 
 
 def _text(value: Any) -> Any:
-    """An attribute value as Lambda hands it on: PynamoDB serialises binaries as base64 already, or as bytes."""
+    """An attribute value as Lambda hands it on: PynamoDB serialises binaries as base64 already, or
+    as bytes."""
     import base64
 
     ((kind, stored),) = value.items()

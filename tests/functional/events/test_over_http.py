@@ -1,4 +1,5 @@
-"""Events over HTTP: read from a cursor, filtered by table and by the caller's rights, refused clearly."""
+"""Events over HTTP: read from a cursor, filtered by table and by the caller's rights, refused
+clearly."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Real servers of a fleet have one of them apply a catalog's changes, and commits of a hot table, and do so themselves when it does not answer
-(I3, I12, I21, I23)."""
+"""Real servers of a fleet have one of them apply a catalog's changes, and commits of a hot table,
+and do so themselves when it does not answer (I3, I12, I21, I23)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _sha256(token: str) -> str:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
-    """Two servers of one SQLite file that share their work, and know an administrator and somebody without rights."""
+    """Two servers of one SQLite file that share their work, and know an administrator and somebody
+    without rights."""
     folder = tmp_path_factory.mktemp("fleet")
     tokens = {
         _sha256(ADMIN): {"name": "admin", "admin": True},
@@ -93,7 +94,8 @@ def asked(server: Server, outcome: str) -> float:
 
 
 def create_until(pair: list[Server], outcome: str) -> None:
-    """Creates namespaces by way of both servers until each of them has asked an owner with this outcome."""
+    """Creates namespaces by way of both servers until each of them has asked an owner with this
+    outcome."""
     until_s = time.monotonic() + WITHIN_S
     while not all(asked(server, outcome) for server in pair):
         assert time.monotonic() < until_s, f"no change was {outcome}"
@@ -103,7 +105,8 @@ def create_until(pair: list[Server], outcome: str) -> None:
 
 
 def owner_pids(servers: list[Server]) -> list[int]:
-    """The processes that apply catalogs' changes: before background and light work, which are the last."""
+    """The processes that apply catalogs' changes: before background and light work, which are the
+    last."""
     return [server.pids[-3] for server in servers]
 
 
@@ -122,7 +125,8 @@ def commits(server: Server) -> list[str]:
 
 def test_i12_i21_both_servers_have_the_owner_apply_changes_with_the_callers_rights(pair: list[Server]) -> None:
     create_until(pair, "answered")
-    name, key = f"n{uuid4().hex}", str(uuid4())
+    name = f"n{uuid4().hex}"
+    key = str(uuid4())
     for server in pair:
         with client(server) as api, client(server, READER) as reader, client(server, "unknown") as stranger:
             made = api.post(NAMESPACES, json={"name": name}, headers={"idempotency-key": key})
@@ -156,7 +160,8 @@ def test_the_metrics_of_a_server_show_its_part_in_the_fleet(pair: list[Server]) 
 
 
 class HotTable:
-    """A table that both servers get many appends of, each by a writer that sends it again until its outcome is known."""
+    """A table that both servers get many appends of, each by a writer that sends it again until its
+    outcome is known."""
 
     def __init__(self, pair: list[Server]) -> None:
         self.table = Table(pair[0], headers=headers(ADMIN))
@@ -193,7 +198,8 @@ class HotTable:
         return self.problems[:3], response.status_code, response.text
 
     def check(self) -> None:
-        """Every version is published once, is the commit that was acknowledged as that version, and there is no other."""
+        """Every version is published once, is the commit that was acknowledged as that version, and
+        there is no other."""
         assert self.problems == []
         head = self.table.settled(WITHIN_S)
         assert head["floor"] == head["latest"] == len(self.versions)
@@ -202,7 +208,8 @@ class HotTable:
 
 
 def test_i3_i23_commits_of_a_hot_table_meet_at_its_owner_and_go_on_without_it(pair: list[Server]) -> None:
-    hot, stop = HotTable(pair), threading.Event()
+    hot = HotTable(pair)
+    stop = threading.Event()
     writers = [threading.Thread(target=hot.write, args=(server, stop)) for server in pair for _ in range(6)]
     before = {server.url: asked(server, "answered") for server in pair}
     for writer in writers:
@@ -225,10 +232,14 @@ def test_i3_i23_commits_of_a_hot_table_meet_at_its_owner_and_go_on_without_it(pa
 
 
 def test_i3_i21_changes_go_on_when_the_owner_is_frozen_or_killed(pair: list[Server]) -> None:
-    """Every change that was acknowledged is there once; one that was not is unknown, or was refused."""
+    """Every change that was acknowledged is there once; one that was not is unknown, or was
+    refused."""
     create_until(pair, "answered")
     stop = threading.Event()
-    acknowledged, unknown, refused, others = list[str](), list[str](), list[str](), list[object]()
+    acknowledged = list[str]()
+    unknown = list[str]()
+    refused = list[str]()
+    others = list[object]()
 
     def write(server: Server) -> None:
         with client(server) as api:
@@ -272,8 +283,8 @@ def test_i3_i21_changes_go_on_when_the_owner_is_frozen_or_killed(pair: list[Serv
 
 
 def _signal(servers: list[Server], number: signal.Signals) -> None:
-    """Freezes or kills the processes that apply catalogs' changes; not while one has the file's lock, which its end would free, and its
-    freezing would not."""
+    """Freezes or kills the processes that apply catalogs' changes; not while one has the file's
+    lock, which its end would free, and its freezing would not."""
     file = Path(servers[0].state.store.removeprefix("sqlite:"))
     while True:
         for pid in owner_pids(servers):

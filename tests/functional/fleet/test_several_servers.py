@@ -1,4 +1,5 @@
-"""Two real servers on one store share their work, and each goes on when the other is frozen or killed (I4, I11, I19)."""
+"""Two real servers on one store share their work, and each goes on when the other is frozen or
+killed (I4, I11, I19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""gc is a coordinated task: one run at a time removes, a run that died is taken over, dry runs wait for nobody (I10)."""
+"""gc is a coordinated task: one run at a time removes, a run that died is taken over, dry runs wait
+for nobody (I10)."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_mor
 
 
 def test_i10_a_long_run_keeps_its_lease_and_one_that_died_loses_it_within_minutes(world: FakeWorld) -> None:
-    """A server's run may take an hour; ten minutes after the start of the next server it can have its own."""
+    """A server's run may take an hour; ten minutes after the start of the next server it can have
+    its own."""
     collector = Collector(world, GRACE)
     others = list[bool]()
     task = CollectTask(world, collector)

@@ -1,4 +1,5 @@
-"""The scheduled functions as they are deployed: sweep heals what the stream lost, collect removes or only says so."""
+"""The scheduled functions as they are deployed: sweep heals what the stream lost, collect removes
+or only says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A metadata file that somebody with keys for the location has overwritten is neither returned nor built upon (I2, I9)."""
+"""A metadata file that somebody with keys for the location has overwritten is neither returned nor
+built upon (I2, I9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Commits of one table and of several through the real handler, concurrent ones and failing ones included (I3, I9)."""
+"""Commits of one table and of several through the real handler, concurrent ones and failing ones
+included (I3, I9)."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def change(name: str, *updates: Any, require: Any = ()) -> dict[str, Any]:
 
 def between(client: Iceberg, act: Callable[[Iceberg], object], times: int = 1) -> None:
     """Let ``act`` happen, in another sandbox, just before the next swap of the catalog's HEAD."""
-    refs, left, other = client.world.refs, [times], Iceberg(beside=client)
+    refs = client.world.refs
+    left = [times]
+    other = Iceberg(beside=client)
     acting = [False]
 
     def interrupted(swap: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +70,8 @@ def between(client: Iceberg, act: Callable[[Iceberg], object], times: int = 1) -
 
         return act_first
 
-    refs.write, refs.transact = interrupted(refs.write), interrupted(refs.transact)  # type: ignore[method-assign]
+    refs.write = interrupted(refs.write)  # type: ignore[method-assign]
+    refs.transact = interrupted(refs.transact)  # type: ignore[method-assign]
 
 
 def properties(client: Iceberg, path: str) -> dict[str, str]:
@@ -404,7 +408,8 @@ def test_i9_writers_of_different_tables_all_succeed_at_once() -> None:
 
 
 def test_a_row_that_is_refused_is_one_of_refs(client: Iceberg) -> None:
-    """The kit's interruption really makes the swap fail: without it the tests above would show nothing."""
+    """The kit's interruption really makes the swap fail: without it the tests above would show
+    nothing."""
     seen: list[Any] = []
     write = client.world.refs.write
 
@@ -421,7 +426,8 @@ def test_a_row_that_is_refused_is_one_of_refs(client: Iceberg) -> None:
 def test_a_commit_whose_file_cannot_be_written_is_refused_for_certain_and_nothing_is_changed(
     client: Iceberg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A 503 means "commit state unknown" to Java's clients: nobody tries again, and a person has to look."""
+    """A 503 means "commit state unknown" to Java's clients: nobody tries again, and a person has to
+    look."""
     before = client.load()
 
     def refused_by_storage(*_: Any) -> bool:

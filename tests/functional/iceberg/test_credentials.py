@@ -1,4 +1,5 @@
-"""Keys for files as Iceberg's clients want them: when they end, where to fetch others, and early enough (I12)."""
+"""Keys for files as Iceberg's clients want them: when they end, where to fetch others, and early
+enough (I12)."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_keys_without_a_session_do_not_end(client: Iceberg) -> None:
 
 
 def test_keys_of_several_locations_differ_by_their_prefixes_alone(client: Iceberg) -> None:
-    """A clone reads its source's files as well. Java renews keys only where there is one of them."""
+    """A clone reads its source's files as well. Java renews keys only where there is one of
+    them."""
     clone(client.services.open_catalog, "sales.t1", "sales.copy")
     config, keys = given(client, f"{SALES}/tables/copy")
     assert config == {} and len(keys) == 2

@@ -1,4 +1,5 @@
-"""Plans that Delta Spark's server-side planning asks for, by the requests that its client sends (Delta 4.4, ``IcebergRESTCatalogPlanningClient``)."""
+"""Plans that Delta Spark's server-side planning asks for, by the requests that its client sends
+(Delta 4.4, ``IcebergRESTCatalogPlanningClient``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Delta tables through the Iceberg API are loaded and planned, and every change is refused (ADR 43)."""
+"""Delta tables through the Iceberg API are loaded and planned, and every change is refused (ADR
+43)."""
 
 from __future__ import annotations
 
@@ -181,7 +182,8 @@ def test_deletion_vectors_are_those_of_format_version_3(client: Iceberg) -> None
     table.commit(delta.remove("a.parquet"), add("a.parquet", 9, day="2026-11-01", deletionVector=VECTOR))
     assert client.load(table.path)["metadata"]["format-version"] == 3
     plan = table.plan()
-    (task,), (deletes,) = plan["file-scan-tasks"], plan["delete-files"]
+    (task,) = plan["file-scan-tasks"]
+    (deletes,) = plan["delete-files"]
     assert task["delete-file-references"] == [0]
     assert deletes == {
         "spec-id": 0, "content": "position-deletes", "file-format": "puffin", "partition": ["2026-11-01"],

@@ -1,4 +1,5 @@
-"""openapi/iceberg.yaml is the function: the same routes, the same methods, and a document that is one."""
+"""openapi/iceberg.yaml is the function: the same routes, the same methods, and a document that is
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An append whose writer was frozen until gc had removed its files is refused, so that its client writes all of them again (I10)."""
+"""An append whose writer was frozen until gc had removed its files is refused, so that its client
+writes all of them again (I10)."""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ def test_i10_the_age_of_a_list_is_storages_and_not_the_writers(client: Iceberg, 
 def test_i10_a_frozen_append_is_no_conflict_after_which_its_client_would_write_the_list_alone(
     client: Iceberg, lake: LakeFiles, *, removed: bool
 ) -> None:
-    """Java and PyIceberg repeat a commit after 409 with the manifests that they have written, and give up after 400."""
+    """Java and PyIceberg repeat a commit after 409 with the manifests that they have written, and
+    give up after 400."""
     lake.commit()
     parent = client.load()["metadata"]["current-snapshot-id"]
     updates, require = written(lake, 7, parent)

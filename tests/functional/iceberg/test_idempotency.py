@@ -1,4 +1,5 @@
-"""Requests with an Idempotency-Key change something once, whatever becomes of their answers (I3)."""
+"""Requests with an Idempotency-Key change something once, whatever becomes of their answers
+(I3)."""
 
 from __future__ import annotations
 

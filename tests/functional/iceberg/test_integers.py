@@ -1,5 +1,6 @@
-"""Numbers that no ``int`` or ``long`` of Iceberg holds, or that measure less than nothing: refused with their place, in
-requests and in files, before a metadata file has them that no client reads (I9)."""
+"""Numbers that no ``int`` or ``long`` of Iceberg holds, or that measure less than nothing: refused
+with their place, in requests and in files, before a metadata file has them that no client reads
+(I9)."""
 
 from __future__ import annotations
 

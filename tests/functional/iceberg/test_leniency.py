@@ -66,7 +66,8 @@ def test_null_or_an_absent_value_requires_that_a_branch_does_not_exist(client: I
 
 
 def registered(client: Iceberg, said: dict[str, Any]) -> dict[str, Any]:
-    """The table that another catalog's writer left outside the lake, registered here and loaded again."""
+    """The table that another catalog's writer left outside the lake, registered here and loaded
+    again."""
     file = "s3://elsewhere/old/metadata/v3.metadata.json"
     client.world.storages.files[file] = (json.dumps({**said, "location": "s3://elsewhere/old"}).encode(), 1)
     answer = client.post(f"{SALES}/register", {"name": "old", "metadata-location": file})

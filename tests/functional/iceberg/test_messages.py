@@ -1,4 +1,5 @@
-"""Refusals have the words of Java's catalogs, since clients and their tests look for them; what to do follows (I12)."""
+"""Refusals have the words of Java's catalogs, since clients and their tests look for them; what to
+do follows (I12)."""
 
 from __future__ import annotations
 

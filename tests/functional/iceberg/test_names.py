@@ -1,4 +1,5 @@
-"""Names as free as those of Java's catalogs: normalised, returned as written, never part of a path as they are (I9, I10, I12)."""
+"""Names as free as those of Java's catalogs: normalised, returned as written, never part of a path
+as they are (I9, I10, I12)."""
 
 from __future__ import annotations
 
@@ -160,7 +161,8 @@ def test_i10_an_odd_name_is_no_part_of_a_path_on_disk(name: str) -> None:
 
 
 def test_i12_a_name_with_a_dot_is_not_taken_for_two_levels() -> None:
-    """Rows of staged and dropped tables name their namespace in one text, by which rights are looked up."""
+    """Rows of staged and dropped tables name their namespace in one text, by which rights are
+    looked up."""
     client = Iceberg()
     client.post(f"{MAIN}/namespaces", {"namespace": ["a.b"]})
     client.post(f"{at('a.b')}/tables", {"name": "t.u", "schema": SCHEMA, "stage-create": True})

@@ -1,4 +1,5 @@
-"""``fetchPlanningResult`` and ``cancelPlanning``: plan ids say what is planned, so any server answers them (ADR 49)."""
+"""``fetchPlanningResult`` and ``cancelPlanning``: plan ids say what is planned, so any server
+answers them (ADR 49)."""
 
 from __future__ import annotations
 

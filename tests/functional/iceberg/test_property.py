@@ -1,4 +1,5 @@
-"""Requests that nobody would send on purpose: refused or done, never an internal error, and never half done (I9)."""
+"""Requests that nobody would send on purpose: refused or done, never an internal error, and never
+half done (I9)."""
 
 from __future__ import annotations
 

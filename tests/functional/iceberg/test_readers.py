@@ -1,4 +1,5 @@
-"""Whatever writers send, and however late or early their clocks are: what a commit wrote, every reader reads (I2, I9).
+"""Whatever writers send, and however late or early their clocks are: what a commit wrote, every
+reader reads (I2, I9).
 
 Java's own reader is asked in ``tests/iceberg/test_java_reads.py``.
 """

@@ -34,7 +34,7 @@ TABLES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("staged", [False, True])
 def test_i10_a_table_that_cannot_be_is_given_no_location(wrong: str, staged: bool) -> None:
     client = Iceberg()
-    (more, said) = TABLES[wrong]
+    more, said = TABLES[wrong]
     client.create("first")
     rows = client.heads()
     files = client.files()
@@ -116,7 +116,8 @@ def test_a_commit_that_creates_a_table_in_no_bucket_is_refused_likewise() -> Non
 
 
 def grown(client: Iceberg) -> Answer:
-    """The answer to the first commit that is refused of ten, each with 700 kB of properties more."""
+    """The answer to the first commit that is refused of ten, each with 700 kB of properties
+    more."""
     client.create("t1")
     for number in range(10):
         update = {"action": "set-properties", "updates": {f"p{number}": "x" * 700_000}}

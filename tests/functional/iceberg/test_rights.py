@@ -254,11 +254,14 @@ def test_i12_a_commit_that_is_computed_again_keeps_the_rights_of_now(
 ) -> None:
     """A right is taken away and another owner set between an attempt and its swap. The metadata
     file is not written anew for that, and an earlier computation brings no right back."""
-    table, refs = Target("main", ("sales",), "t1"), type(realm.world.refs)
+    table = Target("main", ("sales",), "t1")
+    refs = type(realm.world.refs)
     realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA)
     realm.grant(table, P.SELECT, P.MODIFY)
     assert realm.ask(ANN, "GET", T1).status == 200
-    write, swaps, rights = refs.write, [], Grants(realm.services, Authorizer(realm.world, realm.services.reader))
+    write = refs.write
+    swaps = []
+    rights = Grants(realm.services, Authorizer(realm.world, realm.services.reader))
     changes = iter([[GrantChange("bob", (P.SELECT,))], [GrantChange(ANN, remove=(P.SELECT, P.MODIFY))]][-swap:])
 
     def after_a_change(self: Any, one: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Only schemes that the deployment serves: with a lake on S3 no request reaches the server's own disk (I12)."""
+"""Only schemes that the deployment serves: with a lake on S3 no request reaches the server's own
+disk (I12)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Commits of writers that know an older table than there is, or whose clocks are wrong: done as they should be, or a
-conflict that they can repeat; never a table that nobody can read (I2, I9)."""
+"""Commits of writers that know an older table than there is, or whose clocks are wrong: done as
+they should be, or a conflict that they can repeat; never a table that nobody can read (I2, I9)."""
 
 from __future__ import annotations
 

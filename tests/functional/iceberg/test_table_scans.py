@@ -1,4 +1,5 @@
-"""Scans of Iceberg tables that the catalog plans from manifests, which PyIceberg has written (ADR 45)."""
+"""Scans of Iceberg tables that the catalog plans from manifests, which PyIceberg has written (ADR
+45)."""
 
 from __future__ import annotations
 
@@ -219,7 +220,8 @@ def test_a_snapshot_that_is_encrypted_or_has_no_manifest_list(table: PlannedTabl
     table.append(table.file("a.parquet", (0, 4)), table.file("b.parquet", (5, 9)))
     metadata = parse(json.dumps(table.client.load(table.path)["metadata"]).encode())
     (snapshot,) = metadata.snapshots
-    scans, entity = TableScans(table.client.world.storages), IcebergTable("i1", table.id, table.location, "", 0)
+    scans = TableScans(table.client.world.storages)
+    entity = IcebergTable("i1", table.id, table.location, "", 0)
 
     def planned(**changes: Any) -> list[str]:
         changed = msgspec.structs.replace(metadata, snapshots=(msgspec.structs.replace(snapshot, **changes),))

@@ -317,7 +317,8 @@ def test_i10_purged_files_go_after_the_grace_period_and_not_before(client: Icebe
 
 
 def test_i10_a_purge_touches_no_head_that_is_there_already(client: Iceberg) -> None:
-    """Uuids of tables that are purged were given out here, so there is none; but it would be another table's."""
+    """Uuids of tables that are purged were given out here, so there is none; but it would be
+    another table's."""
     uuid = client.create()["metadata"]["table-uuid"]
     client.world.refs.rows[f"test/table/{uuid}"] = {"key": f"test/table/{uuid}", "kind": "table", "state": "active"}
     before = client.heads()
@@ -350,7 +351,8 @@ def test_i9_a_namespace_with_tables_or_views_is_not_dropped_by_any_client(client
 
 
 def test_a_table_of_a_missing_namespace_is_a_missing_table(client: Iceberg) -> None:
-    """Spark asks so for ``sales.t1.branch_audit``, and takes it for a branch only when the table is missing."""
+    """Spark asks so for ``sales.t1.branch_audit``, and takes it for a branch only when the table is
+    missing."""
     client.create()
     path = f"{MAIN}/namespaces/sales%1Ft1/tables/branch_audit"
     refused(client.get(path), 404, "NoSuchTableException")

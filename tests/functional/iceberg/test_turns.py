@@ -1,4 +1,5 @@
-"""Commits that rewrite a table beside writers that append to it: after a lost attempt a rewrite has its turn (defect: it starved)."""
+"""Commits that rewrite a table beside writers that append to it: after a lost attempt a rewrite has
+its turn (defect: it starved)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The scheduled function of light work: tables that events name, tables that failed, one run after the other (I14, I15)."""
+"""The scheduled function of light work: tables that events name, tables that failed, one run after
+the other (I14, I15)."""
 
 from __future__ import annotations
 
@@ -141,7 +142,8 @@ def test_the_schedules_say_what_the_function_understands() -> None:
 
 
 FUNCTIONS = sorted({path.parent.name for path in (ROOT / "functions").glob("*/app.py")} - {"authorizer"})
-"""Without the one that does not start until it is told whose tokens to check; it has the least of all."""
+"""Without the one that does not start until it is told whose tokens to check; it has the least of
+all."""
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,5 +1,5 @@
-"""Maintenance over HTTP: policies are inherited and checked where they are set; what is due and why; one run on a table at a time, whatever
-becomes of its worker."""
+"""Maintenance over HTTP: policies are inherited and checked where they are set; what is due and
+why; one run on a table at a time, whatever becomes of its worker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ PREFIX = "turnstile.maintenance."
 
 
 class Site(CatalogApi):
-    """A catalog with the table ``main.default.t``, which has small files; runs on it go to the function ``plans``."""
+    """A catalog with the table ``main.default.t``, which has small files; runs on it go to the
+    function ``plans``."""
 
     def __init__(self, api: CatalogApi) -> None:
         super().__init__(api.http, api.world)
@@ -103,7 +104,7 @@ def due(site: Site) -> Site:
     return site
 
 
-# -- policies -----------------------------------------------------------------------------------------------------------
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_set_above_holds_below_until_something_nearer_says_otherwise(site: Site) -> None:
@@ -198,7 +199,7 @@ def test_a_policy_of_a_table_is_no_commit(site: Site) -> None:
     assert site.value(TABLE, "enabled")[1] == "table"
 
 
-# -- plans --------------------------------------------------------------------------------------------------------------
+# -- plans -------------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_due_by_default_and_it_is_said_why_and_what_would_be(site: Site) -> None:
@@ -232,7 +233,7 @@ def test_the_answers_are_as_the_document_says(due: Site) -> None:
     check(operations()["getTablePolicy"], due.http.get(f"{TABLE}/maintenance-policy"))
 
 
-# -- runs ---------------------------------------------------------------------------------------------------------------
+# -- runs --------------------------------------------------------------------------------------------------------------
 
 
 def result(complete: bool = True, files: int = 10, size: int = 10_000) -> list[dict[str, Any]]:
@@ -423,7 +424,7 @@ def test_what_is_remembered_goes_with_the_table(due: Site) -> None:
     assert due.plan()["runs"]["last"] == []
 
 
-# -- where the files are known from -------------------------------------------------------------------------------------
+# -- where the files are known from ------------------------------------------------------------------------------------
 
 
 def test_i16_what_is_due_is_known_from_the_files_index_and_from_the_log_where_that_does_not_serve(due: Site) -> None:

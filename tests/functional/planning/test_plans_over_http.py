@@ -1,4 +1,5 @@
-"""Plans over HTTP: a predicate in SQL, pages, versions and refusals, on the function ``plans``; and what the command line shows of them."""
+"""Plans over HTTP: a predicate in SQL, pages, versions and refusals, on the function ``plans``; and
+what the command line shows of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tables in plain Python, over a real server's HTTP API, with real files: append, overwrite, read, create."""
+"""Tables in plain Python, over a real server's HTTP API, with real files: append, overwrite, read,
+create."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from turnstile_client import ApiError, Conflict, DataMismatch, Lake, OutcomeUnkn
 from turnstile_client.core.definitions import Definition
 from turnstile_server import Server
 
-ONE, TWO = dt.date(2026, 1, 1), dt.date(2026, 1, 2)
+ONE = dt.date(2026, 1, 1)
+TWO = dt.date(2026, 1, 2)
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("city", pa.string())])
 
 
@@ -201,7 +203,8 @@ def test_namespaces_are_made_listed_and_dropped_with_their_tables(lake: Lake) ->
 
 
 def test_a_delete_leaves_rows_of_which_its_conditions_say_nothing(lake: Lake) -> None:
-    """A comparison with null is neither true nor false, in one file with rows of which it is true."""
+    """A comparison with null is neither true nor false, in one file with rows of which it is
+    true."""
     table = lake.create(f"default.n_{uuid4().hex[:12]}", SCHEMA)
     table.append(pa.table({"id": [None, 1, 2], "day": [ONE, ONE, None], "city": ["Bern", None, None]}, SCHEMA))
     table.delete([("id", "=", 1)])
@@ -419,7 +422,8 @@ def test_files_on_s3_are_written_and_read_with_the_callers_keys(server_on_s3: Se
         prefix = lake._api.load(*table.name.rsplit(".", 1)).location.removeprefix("s3a://lake/")
         listed = server_on_s3.aws("s3").list_objects_v2(Bucket="lake", Prefix=f"{prefix}/")["Contents"]
         names = [each["Key"].removeprefix(f"{prefix}/") for each in listed]
-        # The server's light work may write checkpoints and indexes at any time, into folders with an underscore.
+        # The server's light work may write checkpoints and indexes at any time, into folders with
+        # an underscore.
         assert len([name for name in names if name.endswith(".parquet") and name[0] != "_"]) == 3, names
 
 

@@ -1,4 +1,5 @@
-"""Modules that a start defers: they are imported at their first use, and are then what they are without it."""
+"""Modules that a start defers: they are imported at their first use, and are then what they are
+without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A region is lost, and another deployment takes its tables over from a replica of the lake (docs/operations.md, "Another region")."""
+"""A region is lost, and another deployment takes its tables over from a replica of the lake
+(docs/operations.md, "Another region")."""
 
 from __future__ import annotations
 

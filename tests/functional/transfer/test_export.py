@@ -124,7 +124,8 @@ def test_a_table_that_cannot_be_published_takes_commits_again_and_says_why() -> 
 
 
 def test_a_leaving_table_is_never_made_active_once_the_release_may_be_there() -> None:
-    """I2: two exports at once; one failed to publish earlier and speaks up when the other has gone on."""
+    """I2: two exports at once; one failed to publish earlier and speaks up when the other has gone
+    on."""
     services, id = managed()
     refs = services.world.refs
     assert isinstance(refs.write(leave_head(head_of(services.world, id), EXPORTING, 1)), Accepted)

@@ -1,5 +1,5 @@
-"""Exports that meet other exports, drops and commits of the same table: it is released once, and only while nothing can
-be ratified any more."""
+"""Exports that meet other exports, drops and commits of the same table: it is released once, and
+only while nothing can be ratified any more."""
 
 from __future__ import annotations
 

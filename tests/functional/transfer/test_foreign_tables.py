@@ -1,5 +1,6 @@
-"""Tables as other engines leave them: what Delta opens is imported, by what is in force in its log; a feature that is not known by its
-name is refused before anything is written. Spark's own judgement of the same tables is in tests/journeys."""
+"""Tables as other engines leave them: what Delta opens is imported, by what is in force in its log;
+a feature that is not known by its name is refused before anything is written. Spark's own judgement
+of the same tables is in tests/journeys."""
 
 from __future__ import annotations
 

@@ -200,7 +200,8 @@ def test_row_ids_go_on_where_they_were(configuration: str | None, expected: int)
 def refused(
     services: CatalogServices, error: type[TurnstileError], location: str = PLACE, name: str = "t"
 ) -> TurnstileError:
-    """The refusal of run, which is the first problem of the dry run, and changes no table and no file."""
+    """The refusal of run, which is the first problem of the dry run, and changes no table and no
+    file."""
     report = Importer(services).dry_run(*MAIN, name, location)
     assert not report.possible
     files = dict(fakes(services).storages.files)
@@ -275,7 +276,8 @@ def test_row_ids_that_cannot_be_read_are_noticed_before_the_table_is_touched(mar
     ],
 )
 def test_metadata_that_no_commit_may_hold_is_refused_before_the_table_is_touched(member: str, value: Any) -> None:
-    """I2: it would be ratified by the upgrade, and one such table broke the list of all in its namespace."""
+    """I2: it would be ratified by the upgrade, and one such table broke the list of all in its
+    namespace."""
     services = fresh()
     metadata = legacy_metadata()
     metadata["metaData"][member] = value
@@ -399,7 +401,8 @@ def test_all_problems_are_in_the_report_at_once() -> None:
 
 
 def test_a_dropped_import_keeps_its_files_in_use_and_may_come_back() -> None:
-    """I10, I11: everything ratified is published first, nothing is purged, and the versions go on."""
+    """I10, I11: everything ratified is published first, nothing is purged, and the versions go
+    on."""
     services = fresh()
     legacy = Legacy(services).created()
     first = imported(services)
@@ -420,7 +423,8 @@ def test_a_dropped_import_keeps_its_files_in_use_and_may_come_back() -> None:
 
 
 def test_an_import_that_was_dropped_at_once_comes_back_by_another_upgrade() -> None:
-    """Its latest version is the upgrade commit of the dropped table, not one that waits to be finished."""
+    """Its latest version is the upgrade commit of the dropped table, not one that waits to be
+    finished."""
     services = fresh()
     legacy = Legacy(services).created()
     first = imported(services)

@@ -148,7 +148,8 @@ def test_i9_i10_an_external_table_that_is_dropped_under_the_eyes_of_an_import_le
     services, legacy = with_legacy()
     external = registered(services)
     refs = fakes(services).refs
-    other, plain = fresh(services.world), fakes(services).refs.read
+    other = fresh(services.world)
+    plain = fakes(services).refs.read
     dropped: list[str] = []
 
     def read(key: str) -> Any:
@@ -222,9 +223,11 @@ def test_i10_a_claim_that_another_run_took_up_is_not_given_back(monkeypatch: pyt
 def test_i2_i10_a_claim_that_is_given_back_too_late_stands_if_it_was_taken_up_since(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The write that gives it back is throttled behind a lost answer, and arrives when the same import has begun again."""
+    """The write that gives it back is throttled behind a lost answer, and arrives when the same
+    import has begun again."""
     services, legacy = with_legacy()
-    world, late = fakes(services), list[Callable[[], object]]()
+    world = fakes(services)
+    late = list[Callable[[], object]]()
     plain = world.refs.transact
 
     def unfit() -> None:
@@ -303,7 +306,8 @@ def test_i10_a_neighbour_that_comes_meanwhile_does_not_keep_a_claim_from_being_g
 ) -> None:
     """Markers above are shared."""
     services, _ = with_legacy()
-    world, before = fakes(services), dict(fakes(services).refs.rows)
+    world = fakes(services)
+    before = dict(fakes(services).refs.rows)
     other = fresh(world)
 
     def neighbour() -> None:

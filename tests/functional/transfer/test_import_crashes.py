@@ -117,7 +117,8 @@ def test_filesystem_commits_after_a_crash_before_the_upgrade_are_kept() -> None:
 
 
 class Overtaken:
-    """Storage in which a filesystem writer takes the version just before the importer's ``put_if_absent``."""
+    """Storage in which a filesystem writer takes the version just before the importer's
+    ``put_if_absent``."""
 
     def __init__(self, storage: LogStorage, legacy: Legacy, times: int) -> None:
         self._storage = storage

@@ -1,6 +1,6 @@
-"""Imports, exports, drops, commits and registrations of one table at once, one request at a time in an order drawn by a
-seed, with processes that die and storage that fails. In every case the table has an owner that can
-go on with it."""
+"""Imports, exports, drops, commits and registrations of one table at once, one request at a time in
+an order drawn by a seed, with processes that die and storage that fails. In every case the table
+has an owner that can go on with it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ class Actor:
         self._kinds = kinds
         self._rng = random.Random(seed)
         self._acknowledged = acknowledged
-        self._dies, self._fails = self._rng.choice((0.0, 0.02)), self._rng.choice((0.0, 0.1, 0.5))
+        self._dies = self._rng.choice((0.0, 0.02))
+        self._fails = self._rng.choice((0.0, 0.1, 0.5))
         turns.alive.add(seed)
 
     def run(self) -> None:
@@ -159,7 +160,8 @@ class Actor:
 
 
 def at_once(world: FakeWorld, seed: int) -> list[tuple[str, int, str]]:
-    """Four actors that do a few kinds of things, so that they meet; the commits that were acknowledged."""
+    """Four actors that do a few kinds of things, so that they meet; the commits that were
+    acknowledged."""
     acknowledged: list[tuple[str, int, str]] = []
     rng = random.Random(seed)
     kinds = rng.sample(KINDS, rng.randint(2, 4))

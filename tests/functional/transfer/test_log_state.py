@@ -1,4 +1,5 @@
-"""Reading a table's state from its log: from version 0, a checksum, a checkpoint; and when none of them can be."""
+"""Reading a table's state from its log: from version 0, a checksum, a checkpoint; and when none of
+them can be."""
 
 from __future__ import annotations
 
@@ -203,7 +204,7 @@ def test_a_gap_after_the_checkpoint_is_a_broken_log() -> None:
         state(legacy)
 
 
-# -- large files --------------------------------------------------------------------------------------------------------
+# -- large files -------------------------------------------------------------------------------------------------------
 
 PIECE = 4_096
 
@@ -255,7 +256,7 @@ def test_a_parquet_checkpoint_is_read_in_ranges(read_bytes: list[int]) -> None:
     assert max(read_bytes) <= PIECE and sum(read_bytes) < len(raw) // 4, "files are not read"
 
 
-# -- damage -------------------------------------------------------------------------------------------------------------
+# -- damage ------------------------------------------------------------------------------------------------------------
 
 
 def written_checkpoint(legacy: Legacy, version: int, **configuration: str) -> bytes:

@@ -1,4 +1,5 @@
-"""Relocations: after the files of a lake were moved, the store follows, whole, and whatever step it broke off at."""
+"""Relocations: after the files of a lake were moved, the store follows, whole, and whatever step it
+broke off at."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def relocator(world: World) -> Relocator:
 
 
 def site() -> FakeWorld:
-    """A catalog with a Delta table of some versions, its clone, a dropped table, one that is being created, and an external table."""
+    """A catalog with a Delta table of some versions, its clone, a dropped table, one that is being
+    created, and an external table."""
     world = fake_world()
     bootstrap.ensure(world, lake_root=LAKE)
     services = at(world)
@@ -265,7 +267,8 @@ def test_something_else_that_writes_meanwhile_ends_the_relocation() -> None:
 
 
 def test_every_row_that_holds_a_location_is_known_to_the_relocation() -> None:
-    """A new attribute that holds a location has to be relocated, too: list it in ``relocation.ROWS``, or say here why not."""
+    """A new attribute that holds a location has to be relocated, too: list it in
+    ``relocation.ROWS``, or say here why not."""
     from turnstile.transfer.relocation import ROWS
 
     lines = (File(__file__).parents[2] / "unit" / "store" / "row_members.txt").read_text().splitlines()

@@ -1,4 +1,5 @@
-"""A deployment whose lake is on S3 never looks at its own disk, whatever location a request names (I12)."""
+"""A deployment whose lake is on S3 never looks at its own disk, whatever location a request names
+(I12)."""
 
 from __future__ import annotations
 

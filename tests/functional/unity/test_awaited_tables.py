@@ -1,5 +1,5 @@
-"""Managed tables that a client registers before it writes version 0, as Sail and Unity's own SDK do: what each API says of them,
-until version 0 comes, and then (I25)."""
+"""Managed tables that a client registers before it writes version 0, as Sail and Unity's own SDK
+do: what each API says of them, until version 0 comes, and then (I25)."""
 
 from __future__ import annotations
 

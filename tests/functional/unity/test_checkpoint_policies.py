@@ -16,7 +16,8 @@ def unity() -> Unity:
 
 
 def zero_with(unity: Unity, **changed: str | None) -> dict[str, object]:
-    """A staged table whose version 0 has the contract's properties but for these; the request that registers it."""
+    """A staged table whose version 0 has the contract's properties but for these; the request that
+    registers it."""
     staged = unity.stage()
     described = metadata(**{"io.unitycatalog.tableId": staged["table-id"]})
     config = described["metaData"]["configuration"] | changed
@@ -28,7 +29,8 @@ def zero_with(unity: Unity, **changed: str | None) -> dict[str, object]:
 
 
 def test_a_checkpoint_policy_that_only_the_request_has_is_kept_beside_the_log(unity: Unity) -> None:
-    """delta-kernel-rs sends it because the contract requires it, and cannot write it into version 0."""
+    """delta-kernel-rs sends it because the contract requires it, and cannot write it into version
+    0."""
     made = unity.post(f"{SCHEMA}/tables", zero_with(unity, **{POLICY: None}))
     assert made.status == 200, made.text
     assert made.json["metadata"]["properties"][POLICY] == "v2"

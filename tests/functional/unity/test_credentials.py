@@ -1,4 +1,5 @@
-"""I12: sessions for clients are narrowed to one prefix and one operation, and are renewed before they end."""
+"""I12: sessions for clients are narrowed to one prefix and one operation, and are renewed before
+they end."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ LAKE = "arn:aws:s3:::lake"
 
 
 def opens(policy: dict[str, Any], action: str, resource: str, prefix: str = "") -> bool:
-    """Whether a session policy lets ``action`` pass, as IAM judges it: no denial, and something that allows it."""
+    """Whether a session policy lets ``action`` pass, as IAM judges it: no denial, and something
+    that allows it."""
 
     def matches(statement: dict[str, Any]) -> bool:
         actions, resources = (
@@ -230,7 +232,7 @@ def test_without_an_issuer_there_are_no_keys() -> None:
     assert "s3.session-token" not in found.config  # members that do not apply are left out, never null
 
 
-# -- keys that come with a plan -----------------------------------------------------------------------------------------
+# -- keys that come with a plan ----------------------------------------------------------------------------------------
 
 
 def narrowed(*files: str, **more: Any) -> dict[str, Any]:
@@ -287,7 +289,8 @@ def test_i12_a_session_is_kept_for_each_scope_and_the_whole_table_is_vended_wher
 
 
 def test_i12_an_audit_finds_a_principal_by_the_name_of_its_sessions_which_no_other_shares() -> None:
-    names, sessions = iter(["ann", "ann", "bob@example.org", "ann"]), list[str]()
+    names = iter(["ann", "ann", "bob@example.org", "ann"])
+    sessions = list[str]()
 
     def assume(**request: Any) -> Any:
         sessions.append(request["RoleSessionName"])

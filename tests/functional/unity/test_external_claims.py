@@ -158,7 +158,8 @@ def test_i10_an_external_table_cannot_pass_for_one_whose_commits_go_through_the_
 
 
 def test_i10_an_external_table_does_not_carry_another_tables_uuid(unity: Unity) -> None:
-    """The log of a table that was copied, or left a catalog, still names the uuid that it had there."""
+    """The log of a table that was copied, or left a catalog, still names the uuid that it had
+    there."""
     other = {"io.unitycatalog.tableId": str(unity.create()["metadata"]["table-uuid"]), "a": "b"}
     assert unity.external(properties=other)["properties"] == {"a": "b"}
     made = unity.post(TABLES, asked(name="e2", location="s3://other/e2", properties=other))

@@ -1,5 +1,5 @@
-"""``allowed-maintenance-operations`` says what may be run on a table now: what a clone, a named snapshot or the catalog's past
-needs of its files is withheld (I10)."""
+"""``allowed-maintenance-operations`` says what may be run on a table now: what a clone, a named
+snapshot or the catalog's past needs of its files is withheld (I10)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""I6: what may be stored of a table can be told by every API, so no change makes it a table that nobody can load.
+"""I6: what may be stored of a table can be told by every API, so no change makes it a table that
+nobody can load.
 
-Every answer here is weighed by ``Http.send``, as Lambda would; a quote of a property takes four bytes of one.
+Every answer here is weighed by ``Http.send``, as Lambda would; a quote of a property takes four
+bytes of one.
 """
 
 from __future__ import annotations

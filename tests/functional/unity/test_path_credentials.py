@@ -1,4 +1,5 @@
-"""I12: keys that no table's name was given for: of places that a path names, and of places for tables to come."""
+"""I12: keys that no table's name was given for: of places that a path names, and of places for
+tables to come."""
 
 from __future__ import annotations
 
@@ -124,7 +125,8 @@ def test_i10_a_dropped_table_has_no_keys_for_any_principal(operation: str) -> No
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_i10_i12_places_of_tables_and_zones_outside_the_lake_root_are_closed(operation: str) -> None:
-    """A coordinated table that was imported from elsewhere, and the root that the lake had before."""
+    """A coordinated table that was imported from elsewhere, and the root that the lake had
+    before."""
     realm = Realm(vendor=(seen := Seen()))
     world = realm.world
     space = realm.world.space

@@ -1,4 +1,5 @@
-"""Views through Unity's older API: entities of the catalog, the ones of Iceberg's API and of Spark's lake."""
+"""Views through Unity's older API: entities of the catalog, the ones of Iceberg's API and of
+Spark's lake."""
 
 from __future__ import annotations
 

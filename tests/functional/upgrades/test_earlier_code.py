@@ -1,4 +1,5 @@
-"""Earlier states of the code open a store of today: a release can be taken back (docs/operations.md, Upgrades)."""
+"""Earlier states of the code open a store of today: a release can be taken back
+(docs/operations.md, Upgrades)."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ from tests.support.store.servers import Servers
 
 COMMITS = [path.name.split(".")[0].rpartition("-")[2] for path in stored()]
 FORGETS_LATER_IDENTITIES = ("4ab19e38", "82ca82be")
-"""States that look for an identity under one id only, which the code of today writes no more (``identity_objs``)."""
+"""States that look for an identity under one id only, which the code of today writes no more
+(``identity_objs``)."""
 
 
 def checkout(commit: str, folder: Path) -> Path:
-    """The files of ``commit`` in ``folder``; skips the test where the clone does not have that commit."""
+    """The files of ``commit`` in ``folder``; skips the test where the clone does not have that
+    commit."""
     done = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=False)
     if done.returncode:
         pytest.skip(f"this clone has no commit {commit}: fetch the whole history")
@@ -44,7 +47,8 @@ def commit(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def asked(commit: str, servers: Servers, tmp_path: Path) -> Iterator[Requests]:
-    """A store that today's code filled, opened by the code of ``commit``; ``sent`` has what was asked."""
+    """A store that today's code filled, opened by the code of ``commit``; ``sent`` has what was
+    asked."""
     s3_url = servers.get(MINISTACK).url
     assert s3_url is not None
     empty_bucket(s3_url)

@@ -1,4 +1,5 @@
-"""Stores that earlier states of the code wrote answer as they did then (docs/operations.md, Upgrades)."""
+"""Stores that earlier states of the code wrote answer as they did then (docs/operations.md,
+Upgrades)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""However large what is stored becomes, answers fit into the 6 MB that Lambda sends: every answer of these tests is
-weighed by ``Http.send``. Control characters are the worst, since a byte of them becomes seven."""
+"""However large what is stored becomes, answers fit into the 6 MB that Lambda sends: every answer
+of these tests is weighed by ``Http.send``. Control characters are the worst, since a byte of them
+becomes seven."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def namespaces(count: int) -> list[Namespace]:
 
 
 def stored_before(world: FakeWorld, table_id: str, **said: Any) -> None:
-    """Describe a table of catalog ``main`` as no change may any more: with a metaData action that has these members."""
+    """Describe a table of catalog ``main`` as no change may any more: with a metaData action that
+    has these members."""
     row = world.refs.rows[world.space.table(table_id)]
     partition = world.space.objs("main")
     obj = world.objs.get(partition, row["metadata"])
@@ -94,7 +96,8 @@ def test_catalogs_of_unity_end_their_pages_so_as_well(api: CatalogApi) -> None:
 
 @pytest.mark.parametrize("where", ["comment", "properties", "columns", "many columns"])
 def test_the_largest_external_table_fits_alone_and_many_of_them_page_by_page(where: str) -> None:
-    """Its columns are told as JSON in a string of the answer's, so the worst byte of them becomes nine."""
+    """Its columns are told as JSON in a string of the answer's, so the worst byte of them becomes
+    nine."""
     unity = Unity()
     services = build(unity.world, lake_root="file:///lake")
     room = OF_EXTERNAL - 2_000

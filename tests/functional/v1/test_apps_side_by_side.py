@@ -1,4 +1,5 @@
-"""Services belong to the app that answers: several sandboxes of one function, and all apps on one world, in one process."""
+"""Services belong to the app that answers: several sandboxes of one function, and all apps on one
+world, in one process."""
 
 from __future__ import annotations
 

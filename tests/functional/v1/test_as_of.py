@@ -154,7 +154,8 @@ def test_i12_a_right_that_was_taken_away_opens_no_past_and_a_new_one_does(realm:
 
 
 def test_i12_a_name_that_went_to_another_table_opens_nothing_of_the_one_before(realm: Realm) -> None:
-    """Bob makes a table that is called as one that was dropped: its past, and its location, are none of his."""
+    """Bob makes a table that is called as one that was dropped: its past, and its location, are
+    none of his."""
     then = snapshot(realm)
     realm.must("DELETE", T1)
     realm.grant("catalog", "main", "bob", "USE CATALOG", "USE SCHEMA", "CREATE TABLE")

@@ -1,4 +1,5 @@
-"""Transactions of a catalog through the real handlers: changes of it, commits of Delta and Iceberg tables (I3, I8, I9, I12)."""
+"""Transactions of a catalog through the real handlers: changes of it, commits of Delta and Iceberg
+tables (I3, I8, I9, I12)."""
 
 from __future__ import annotations
 
@@ -162,7 +163,9 @@ REFUSED: list[tuple[list[dict[str, Any]], tuple[int, str, str, str | None]]] = [
 def test_i8_a_change_that_is_refused_is_named_with_the_error_it_gets_alone_and_refuses_the_commit(
     lake: Lake, changes: list[dict[str, Any]], expected: tuple[int, str, str, str | None]
 ) -> None:
-    (status, type, field, name), before, seq = expected, lake.state(), lake.seq()
+    status, type, field, name = expected
+    before = lake.state()
+    seq = lake.seq()
     answer = lake.transact(*changes, commits=[lake.inline(lake.table, 4, "a")])
     assert answer.status == status, answer.text
     if status == 409:
@@ -314,7 +317,8 @@ def test_i3_the_same_transaction_after_its_row_is_gone_is_known_by_the_entries_o
 
 
 def test_i3_a_change_refused_since_the_transaction_made_it_is_a_replay_too(lake: Lake) -> None:
-    """The commit's table was not seen yet by the sandbox that is asked again, so the change is refused first."""
+    """The commit's table was not seen yet by the sandbox that is asked again, so the change is
+    refused first."""
     request = {
         "id": str(uuid.uuid4()),
         "changes": [rename("second", "moved")],
@@ -398,7 +402,8 @@ def test_i12_a_table_is_staged_in_a_namespace_to_be_by_principals_that_may_creat
 
 
 def test_i12_a_change_is_authorized_where_those_before_it_lead(realm: Realm) -> None:
-    """What she creates is hers; a name that now leads to another's table gives her no right on that one."""
+    """What she creates is hers; a name that now leads to another's table gives her no right on that
+    one."""
     realm.grant("catalog", "main", "ann", "CREATE SCHEMA")
     assert asked(realm, new_namespace("mine"), new_table("t", realm.staged["ann"], "mine")).status == 200
     mine = realm.create("mine")

@@ -1,4 +1,5 @@
-"""Content that breaks the protocol or the contract: refused before anything is written, with field and remedy."""
+"""Content that breaks the protocol or the contract: refused before anything is written, with field
+and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Bad input to the commit operation: a clear error that names field and remedy, and nothing changed."""
+"""Bad input to the commit operation: a clear error that names field and remedy, and nothing
+changed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ def lake() -> Lake:
 
 
 def lose_the_answer(lake: Lake, *, applied: bool) -> list[Write]:
-    """The next write's answer is lost, after or before the store saw it. What was sent is in the list returned."""
+    """The next write's answer is lost, after or before the store saw it. What was sent is in the
+    list returned."""
     refs = lake.world.refs
     sent: list[Write] = []
 
@@ -101,7 +102,8 @@ def test_a_fault_of_table_storage_is_no_verdict_on_the_commit(lake: Lake) -> Non
 def test_i3_a_replay_that_cannot_be_shown_is_unknown_and_not_said_to_have_changed_nothing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    """A 429 or 503 tells that this request ratified nothing: a client that sends again by itself would believe it."""
+    """A 429 or 503 tells that this request ratified nothing: a client that sends again by itself
+    would believe it."""
     content = delta.append("t1", lake.now())
     assert lake.inline(None, content, base=0).status == 200
 

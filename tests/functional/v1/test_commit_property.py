@@ -1,4 +1,5 @@
-"""Generated requests, from nearly valid to garbage: never a 500, never a change without an acknowledgement."""
+"""Generated requests, from nearly valid to garbage: never a 500, never a change without an
+acknowledgement."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def actions(draw: st.DrawFn, lake: Lake, *, blind: bool) -> list[Any]:
 
 @st.composite
 def proposal(draw: st.DrawFn, lake: Lake) -> Any:
-    """A commit request; half of them have something wrong in the content, in the request, or in both."""
+    """A commit request; half of them have something wrong in the content, in the request, or in
+    both."""
     latest = lake.head.latest
     version = draw(st.sampled_from([latest + 1, latest + 1, latest + 1, latest, latest + 2, None, None]))
     written = draw(actions(lake, blind=version is None))
@@ -129,7 +131,8 @@ def answered(lake: Lake, made: dict[str, Any]) -> Answer:
 
 
 def check_table(lake: Lake, acknowledged: dict[int, str]) -> None:
-    """Every acknowledged version is there, once, in order, with its bytes, and everything can be published."""
+    """Every acknowledged version is there, once, in order, with its bytes, and everything can be
+    published."""
     places = tail_by_version(lake.head)
     assert [place.version for place in places] == list(range(1, lake.head.latest + 1))  # I1
     assert [place.ict for place in places] == sorted({place.ict for place in places})  # I7

@@ -206,7 +206,8 @@ def test_an_outcome_is_never_open_once_another_commit_is_that_version(lake: Lake
 
 
 def test_i3_nothing_is_open_at_a_dropped_table_once_it_cannot_come_back(lake: Lake) -> None:
-    """Until then a catalog that is reset brings it back, and an attempt that is on its way may land."""
+    """Until then a catalog that is reset brings it back, and an attempt that is on its way may
+    land."""
     lake.set(state="dropped")
     assert lake.get("outcome", txn_id="x", version=4).json["outcome"] == "never"
     assert lake.get("outcome", txn_id="x", version=5).json["outcome"] == "open"

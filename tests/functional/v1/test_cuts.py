@@ -1,4 +1,5 @@
-"""Cuts over the real handlers: one moment, whatever changes meanwhile, and only of tables that may be read (I6, I8, I9, I12)."""
+"""Cuts over the real handlers: one moment, whatever changes meanwhile, and only of tables that may
+be read (I6, I8, I9, I12)."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Cutting(Site):
         return self.ask("transact", {"id": str(uuid.uuid4()), "commits": commits})
 
     def meanwhile(self, happens: Callable[[], object]) -> None:
-        """Something happens once, after the names of the next cut were resolved and before it is taken."""
+        """Something happens once, after the names of the next cut were resolved and before it is
+        taken."""
         refs = self.world.refs
         plain = {name: getattr(refs, name) for name in ("read", "read_cut")}
 
@@ -89,8 +91,11 @@ def test_i8_a_cut_shows_tables_by_name_and_uuid_in_the_order_of_the_request(site
 
 
 def test_i8_a_cut_shows_all_of_a_transaction_or_nothing_whatever_comes_between_its_requests(site: Cutting) -> None:
-    """A transaction over both tables is applied before every request that a cut sends to the store."""
-    refs, steps, writing = site.world.refs, iter(range(1, 1000)), list[bool]()
+    """A transaction over both tables is applied before every request that a cut sends to the
+    store."""
+    refs = site.world.refs
+    steps = iter(range(1, 1000))
+    writing = list[bool]()
 
     def disturbed(plain: Callable[..., Any]) -> Callable[..., Any]:
         def call(*keys: Any) -> Any:
@@ -166,7 +171,8 @@ def test_i9_a_table_whose_namespace_is_renamed_meanwhile_is_not_found_by_its_old
 
 
 def test_i9_names_that_never_rest_are_a_conflict_and_no_wrong_answer(site: Cutting) -> None:
-    plain, turns = site.world.refs.read_many, iter(range(100))
+    plain = site.world.refs.read_many
+    turns = iter(range(100))
 
     def restless(keys: Any) -> Any:
         """The table moves away and back between every look at the catalog and the cut."""

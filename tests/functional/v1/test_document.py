@@ -1,4 +1,5 @@
-"""openapi/v1.yaml is valid, and names what the handlers, their request bodies and docs/api.md name."""
+"""openapi/v1.yaml is valid, and names what the handlers, their request bodies and docs/api.md
+name."""
 
 from __future__ import annotations
 

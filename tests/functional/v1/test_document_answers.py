@@ -1,4 +1,5 @@
-"""Every operation is driven into every status that openapi/v1.yaml gives it, on the real handlers; bodies must fit."""
+"""Every operation is driven into every status that openapi/v1.yaml gives it, on the real handlers;
+bodies must fit."""
 
 from __future__ import annotations
 
@@ -340,7 +341,8 @@ def released_from_a_location_of_another(site: Site) -> Answer:
 
 
 def with_run(drive: Callable[[Site, str], Answer], site: Site, id: str) -> Answer:
-    """Does the work of ``drive`` on a table on which work is due, and for ``updateRun`` is under way."""
+    """Does the work of ``drive`` on a table on which work is due, and for ``updateRun`` is under
+    way."""
     good(site, "changeTablePolicy")
     if id == "updateRun":
         assert good(site, "beginRun").json["outcome"] == "begun"

@@ -1,4 +1,5 @@
-"""Requests generated from openapi/v1.yaml, fitting and not, against both handlers: never a 500, always as described."""
+"""Requests generated from openapi/v1.yaml, fitting and not, against both handlers: never a 500,
+always as described."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def load(lake: Lake, path: str = PATH, **query: Any) -> Answer:
 
 
 def change_catalog(lake: Lake, table_id: str | None) -> None:
-    """Another writer's change of the catalog: the name leads to ``table_id`` now (None: nowhere)."""
+    """Another writer's change of the catalog: the name leads to ``table_id`` now (None:
+    nowhere)."""
     store = CatalogStore(lake.world)
     key = lake.world.space.catalog("main")
     head = CatalogHead.from_row(lake.world.refs.rows[key])

@@ -1,5 +1,6 @@
-"""Moments that a request's body names, and tokens that name a HEAD: what can be none is refused before anything is asked
-of the store, which takes neither an empty key nor one of more than a kilobyte (tests/contract/store/test_objs.py)."""
+"""Moments that a request's body names, and tokens that name a HEAD: what can be none is refused
+before anything is asked of the store, which takes neither an empty key nor one of more than a
+kilobyte (tests/contract/store/test_objs.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""References over HTTP and from the command line, as docs/api.md describes them; on real tables too."""
+"""References over HTTP and from the command line, as docs/api.md describes them; on real tables
+too."""
 
 from __future__ import annotations
 

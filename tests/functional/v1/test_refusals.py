@@ -1,4 +1,5 @@
-"""Refusals name the wrong member, the right value and the person to ask; misleading names are refused."""
+"""Refusals name the wrong member, the right value and the person to ask; misleading names are
+refused."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ def test_i12_every_refusal_of_a_right_says_what_to_do(realm: Realm) -> None:
 
 
 def test_i12_a_wrong_name_is_no_grant_on_the_whole_metastore(realm: Realm) -> None:
-    """Over our own API; Unity Catalog's clients write its id, its type or anything else, and go on working."""
+    """Over our own API; Unity Catalog's clients write its id, its type or anything else, and go on
+    working."""
     changes = {"changes": [{"principal": "ann", "add": ["CREATE CATALOG"]}]}
     for name in ("zzz", "main", "main.sales"):
         for method, body in (("PATCH", changes), ("GET", None)):

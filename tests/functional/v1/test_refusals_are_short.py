@@ -1,5 +1,5 @@
-"""Refusals quote what was sent, and are answers all the same: a name of a megabyte does not make a 5xx of a 400, since
-Lambda sends 6 MB at most; nor does it fill the log."""
+"""Refusals quote what was sent, and are answers all the same: a name of a megabyte does not make a
+5xx of a 400, since Lambda sends 6 MB at most; nor does it fill the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Repair over HTTP, on the real handlers: the diagnosis changes nothing, the repair does what it says (I2, I4, I11)."""
+"""Repair over HTTP, on the real handlers: the diagnosis changes nothing, the repair does what it
+says (I2, I4, I11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A bank over several tables: transfers between accounts of different Delta tables while everything is killed (I1 to I8, I11).
+"""A bank over several tables: transfers between accounts of different Delta tables while everything
+is killed (I1 to I8, I11).
 
 ``ledger``    accounts, what a commit says of them, and balances as of a cut
 ``record``    what every client did and was told

@@ -44,8 +44,9 @@ Log = dict[str, dict[int, bytes]]
 
 @dataclass(frozen=True)
 class Plan:
-    """A campaign: for ``seconds``, with a kill for each of ``kills`` (None: of any kind) and at least ``between`` acknowledged groups
-    before, between and after them. It ends early at ``most_problems``, or when nothing is acknowledged any more."""
+    """A campaign: for ``seconds``, with a kill for each of ``kills`` (None: of any kind) and at
+    least ``between`` acknowledged groups before, between and after them. It ends early at
+    ``most_problems``, or when nothing is acknowledged any more."""
 
     writers: int = 16
     auditors: int = 4
@@ -108,8 +109,9 @@ def play(
     killer: Killer | FunctionKiller | None = None,
     connect: Callable[[], httpx.Client] | None = None,
 ) -> Report:
-    """Plays a campaign with new tables on ``server``; with kills, the server that runs afterwards is that of the killer.
-    ``connect`` makes the clients, which may be the clients of a faulty server."""
+    """Plays a campaign with new tables on ``server``; with kills, the server that runs afterwards
+    is that of the killer. ``connect`` makes the clients, which may be the clients of a faulty
+    server."""
     connect = connect or server.client
     bank = Bank([Table(server) for _ in range(plan.tables)], plan.customers)
     book = Book()
@@ -225,7 +227,8 @@ def _read_log(bank: Bank, record: Record) -> Log:
 
 
 def judge(report: Report) -> None:
-    """Holds the record against ``report.log``; adds problems to the record, and replaces ``anomalies``."""
+    """Holds the record against ``report.log``; adds problems to the record, and replaces
+    ``anomalies``."""
     bank = report.shared.bank
     record = report.record
     log = report.log

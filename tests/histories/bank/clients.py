@@ -1,8 +1,9 @@
-"""Clients of the bank over HTTP: writers, which transfer money between tables, and auditors, which add it up.
+"""Clients of the bank over HTTP: writers, which transfer money between tables, and auditors, which
+add it up.
 
-Each keeps to the rules of docs/api.md: a group without an answer is sent again, the same, until its outcome is told; a conflict
-is answered with a new group on a new cut. A client may die in the middle of a request: it hangs up,
-and no client sends that request again.
+Each keeps to the rules of docs/api.md: a group without an answer is sent again, the same, until its
+outcome is told; a conflict is answered with a new group on a new cut. A client may die in the
+middle of a request: it hangs up, and no client sends that request again.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ class Died(Exception):
 
 @dataclass(frozen=True)
 class Habits:
-    """How clients behave: shares of requests after which they die or only hang up, whether ``reads`` are sent (serializable; without
-    them snapshot isolation), the share of transfers that take all that a customer has, and of transfers before which an old group
-    is sent again, by a writer that has forgotten that it was told."""
+    """How clients behave: shares of requests after which they die or only hang up, whether
+    ``reads`` are sent (serializable; without them snapshot isolation), the share of transfers that
+    take all that a customer has, and of transfers before which an old group is sent again, by a
+    writer that has forgotten that it was told."""
 
     deaths: float = 0.0
     hang_ups: float = 0.0
@@ -74,8 +76,8 @@ class Client:
         self._http.close()
 
     def _ask(self, method: str, path: str, body: Any = None, query: Mapping[str, Any] | None = None) -> httpx.Response:
-        """Sends a request until an answer is not one that passes; that of a client in a hurry is sent again as well. Raises Died,
-        and Wrong where no answer comes."""
+        """Sends a request until an answer is not one that passes; that of a client in a hurry is
+        sent again as well. Raises Died, and Wrong where no answer comes."""
         deadline = time.monotonic() + FOREVER_S
         while time.monotonic() < deadline:
             chance = self._rng.random()
@@ -203,7 +205,8 @@ class Writer(Client):
         return Group(id, cut, contents, began)
 
     def _send(self, group: Group, *, is_told: bool = False) -> str:
-        """Sends a group until its outcome is told; ``is_told`` if it was before. Raises Wrong where the answer contradicts itself or the rules, Died."""
+        """Sends a group until its outcome is told; ``is_told`` if it was before. Raises Wrong where
+        the answer contradicts itself or the rules, Died."""
         body = body_of(group, sends_reads=self._habits.sends_reads)
         deadline = time.monotonic() + FOREVER_S
         while time.monotonic() < deadline:

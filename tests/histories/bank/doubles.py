@@ -39,7 +39,8 @@ def forgets_versions(body: dict[str, Any], ask: Ask) -> httpx.Response:
 
 
 def commits_one_after_the_other(body: dict[str, Any], ask: Ask) -> httpx.Response:
-    """A group is written by single commits, and the first that is refused ends it. Reads are checked before."""
+    """A group is written by single commits, and the first that is refused ends it. Reads are
+    checked before."""
     for read in body["reads"]:
         latest = ask("GET", f"/v1/tables/{read['table_id']}/head").json()["latest"]
         if latest != read["version"]:
@@ -76,7 +77,8 @@ def _conflict(table_id: str) -> httpx.Response:
 
 
 class Fault(NamedTuple):
-    """``answer`` answers ``POST`` of ``path``; ``anomaly`` follows, and ``sums`` that cuts do not add up."""
+    """``answer`` answers ``POST`` of ``path``; ``anomaly`` follows, and ``sums`` that cuts do not
+    add up."""
 
     path: str
     answer: Answer
@@ -93,7 +95,8 @@ FAULTS: Final[Mapping[str, Fault]] = {
 
 
 class FaultyTransport(httpx.BaseTransport):
-    """Answers what has the fault, which is given the body and a function that asks the server; the rest is the server's."""
+    """Answers what has the fault, which is given the body and a function that asks the server; the
+    rest is the server's."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault

@@ -19,12 +19,14 @@ from turnstile_local import Stack
 from turnstile_server import Server
 
 KINDS: Final = ("http", "http", "background", "everything", "frozen")
-"""Chosen from at random; ``frozen`` is a process that is stopped and goes on with what it was doing."""
+"""Chosen from at random; ``frozen`` is a process that is stopped and goes on with what it was
+doing."""
 STALLED_S: Final = 120.0
 
 
 class Killer:
-    """Kills processes of the server in ``server``, and starts it again on the same home where all of it is gone."""
+    """Kills processes of the server in ``server``, and starts it again on the same home where all
+    of it is gone."""
 
     def __init__(self, server: Server, workers: int, seed: int) -> None:
         self.server = server
@@ -66,11 +68,13 @@ def freeze(pid: int, seconds: float) -> None:
 
 
 FUNCTIONS: Final = ("Commit", "Commit", "Publish", "Events", "Catalog", "frozen")
-"""Functions of the emulated deployment that are killed, chosen from at random; ``frozen`` is any of them."""
+"""Functions of the emulated deployment that are killed, chosen from at random; ``frozen`` is any of
+them."""
 
 
 class FunctionKiller:
-    """Kills and freezes the sandboxes of functions of an emulated deployment, which makes another one for the next request."""
+    """Kills and freezes the sandboxes of functions of an emulated deployment, which makes another
+    one for the next request."""
 
     def __init__(self, stack: Stack, seed: int) -> None:
         self._stack = stack
@@ -79,7 +83,8 @@ class FunctionKiller:
         self.back_s: list[float] = []
 
     def kill(self, kind: str | None = None) -> None:
-        """Returns when the process is gone, or goes on. A function that has no process now is not killed."""
+        """Returns when the process is gone, or goes on. A function that has no process now is not
+        killed."""
         kind = kind or self._rng.choice(FUNCTIONS)
         pids = [pid for pid, name in self._sandboxes().items() if kind in (name, "frozen")]
         if not pids:
@@ -111,7 +116,8 @@ class Stalled(Exception):
 
 @dataclass(frozen=True)
 class Progress:
-    """How many groups were ``acknowledged``, and whether the campaign is ``over`` before its time."""
+    """How many groups were ``acknowledged``, and whether the campaign is ``over`` before its
+    time."""
 
     acknowledged: Callable[[], int]
     over: threading.Event
@@ -143,8 +149,9 @@ def play_kills(
     between: int,
     seed: int,
 ) -> None:
-    """Kills once for each of ``kinds`` (None: any), spread at random over ``seconds``, and after at least ``between`` more groups were
-    acknowledged. Returns when so many were after the last kill, and the time is up. Raises Stalled."""
+    """Kills once for each of ``kinds`` (None: any), spread at random over ``seconds``, and after at
+    least ``between`` more groups were acknowledged. Returns when so many were after the last kill,
+    and the time is up. Raises Stalled."""
     rng = random.Random(f"moments {seed}")
     kinds = list(kinds)
     began = time.monotonic()

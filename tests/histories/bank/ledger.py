@@ -1,10 +1,12 @@
 """Accounts in several tables, their changes in a commit, and balances as of a cut.
 
-A customer has an account in two of the tables. Two rules hold over tables: all accounts together never gain or lose, and a
-customer's two accounts together are never below zero (one of them may be). The second needs serializability: two withdrawals,
-each from one of the accounts and each allowed by both, would break it.
+A customer has an account in two of the tables. Two rules hold over tables: all accounts together
+never gain or lose, and a customer's two accounts together are never below zero (one of them may
+be). The second needs serializability: two withdrawals, each from one of the accounts and each
+allowed by both, would break it.
 
-A commit carries its entry in ``commitInfo.userMetadata``, so that ``_delta_log`` alone tells everything.
+A commit carries its entry in ``commitInfo.userMetadata``, so that ``_delta_log`` alone tells
+everything.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ class Wrong(Exception):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A group as each of its commits tells it: ``reads`` and ``writes`` are versions by table, of the cut that it stands on and
-    of the commits; ``changes`` its changes of the accounts of this table."""
+    """A group as each of its commits tells it: ``reads`` and ``writes`` are versions by table, of
+    the cut that it stands on and of the commits; ``changes`` its changes of the accounts of this
+    table."""
 
     group: str
     reads: dict[str, int]
@@ -51,8 +54,9 @@ def entry_of(content: bytes) -> Entry | None:
 
 @dataclass(frozen=True)
 class Bank:
-    """Tables, and the accounts in them: of customer c in tables c and c + 1, counted in a circle. Raises ValueError where there are
-    so few customers, or tables, that a transfer to some table could have no payee."""
+    """Tables, and the accounts in them: of customer c in tables c and c + 1, counted in a circle.
+    Raises ValueError where there are so few customers, or tables, that a transfer to some table
+    could have no payee."""
 
     tables: Sequence[Table]
     customers: int = 8
@@ -77,7 +81,8 @@ class Bank:
         return {self.tables[place].id: f"{customer}.{place}" for place in places}
 
     def problems(self, balances: Mapping[str, int], *, of_customers: bool) -> list[str]:
-        """Which rules the balances of all accounts break; that of each customer only where write skew is excluded."""
+        """Which rules the balances of all accounts break; that of each customer only where write
+        skew is excluded."""
         problems = []
         if sum(balances.values()) != self.total:
             problems.append(f"all accounts have {sum(balances.values())}, not {self.total}")
@@ -149,7 +154,8 @@ def _content(storage: Storage, version: int, commit: Mapping[str, Any] | None) -
 
 
 class View:
-    """Balances of some tables as of the cut that a client saw last. A client's cuts never go back (I6)."""
+    """Balances of some tables as of the cut that a client saw last. A client's cuts never go back
+    (I6)."""
 
     def __init__(self, bank: Bank, book: Book) -> None:
         self._bank = bank
@@ -159,8 +165,8 @@ class View:
         self._balances: dict[str, dict[str, int]] = {id: {} for id in bank.ids}
 
     def balances(self, cut: Mapping[str, int], get: Get, *, rereads: bool) -> dict[str, int]:
-        """Returns the balances of all accounts in the tables of ``cut``. With ``rereads`` each commit since the last cut is read,
-        otherwise only commits without a reader. Raises Wrong."""
+        """Returns the balances of all accounts in the tables of ``cut``. With ``rereads`` each
+        commit since the last cut is read, otherwise only commits without a reader. Raises Wrong."""
         for table_id, version in cut.items():
             self._advance(table_id, version, get, rereads=rereads)
         return {account: amount for table_id in cut for account, amount in self._balances[table_id].items()}

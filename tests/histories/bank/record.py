@@ -15,8 +15,9 @@ UNTOLD = "untold"
 
 @dataclass
 class Group:
-    """A transfer as its writer sent it: ``began`` before its cut, ``ended`` after the answer (ns of one clock). ``untold`` until
-    an answer says what became of it, for ever if its writer dies first."""
+    """A transfer as its writer sent it: ``began`` before its cut, ``ended`` after the answer (ns of
+    one clock). ``untold`` until an answer says what became of it, for ever if its writer dies
+    first."""
 
     id: str
     reads: Mapping[str, int]
@@ -42,7 +43,8 @@ class Cut:
 
 @dataclass
 class Record:
-    """Grows while the clients work. ``counts`` by what happened; ``problems`` are broken promises."""
+    """Grows while the clients work. ``counts`` by what happened; ``problems`` are broken
+    promises."""
 
     groups: list[Group] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
@@ -52,8 +54,8 @@ class Record:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def least(self) -> dict[str, int]:
-        """The versions that a cut which begins now must have reached: of every group that was acknowledged, and of every cut
-        that was told (I6)."""
+        """The versions that a cut which begins now must have reached: of every group that was
+        acknowledged, and of every cut that was told (I6)."""
         with self._lock:
             return dict(self._least)
 

@@ -57,7 +57,9 @@ class Bypass(Owner):
     def ask(self) -> tuple[Asked, ChangeFunction, Any]:
         """A requested change, with a mark that tells which row refused it."""
         self._numbers += 1
-        id, kind, name = f"{self.name} {self._numbers}", self.rng.choice(KINDS), self.rng.choice(NAMES)
+        id = f"{self.name} {self._numbers}"
+        kind = self.rng.choice(KINDS)
+        name = self.rng.choice(NAMES)
         seat = self._world.space.updateable(f"seat-{self.rng.randrange(SEATS)}")
         world = self._world
 

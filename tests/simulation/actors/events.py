@@ -92,7 +92,8 @@ class Inbox:
         self._furthest = ("", 0, 0)
 
     def send(self, events: Sequence[CloudEvent]) -> None:
-        """Notes the ids, in the order in which they came first. The place in the row has not been moved back since."""
+        """Notes the ids, in the order in which they came first. The place in the row has not been
+        moved back since."""
         row = self._state.refs.rows[self._state.space.event_delivery(CATALOG, self.name)]
         place = row["log"], row["chunk"], row["index"]
         if place[0] == self._furthest[0] and place < self._furthest:

@@ -1,4 +1,5 @@
-"""Members of a fleet: processes that beat, freeze, die and come back, and do work that is fenced by the epochs of their granules."""
+"""Members of a fleet: processes that beat, freeze, die and come back, and do work that is fenced by
+the epochs of their granules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Servers of a fleet that ask the owner of a catalog to apply the changes that they receive, their owner processes, and their callers."""
+"""Servers of a fleet that ask the owner of a catalog to apply the changes that they receive, their
+owner processes, and their callers."""
 
 from __future__ import annotations
 
@@ -164,8 +165,8 @@ class NotingAsker(Asker):
 
 
 class Server:
-    """A server of the fleet: a process of its owner, and one of its membership, which die together or alone. Its callers' processes read
-    ``read``, as from the file that the background writes."""
+    """A server of the fleet: a process of its owner, and one of its membership, which die together
+    or alone. Its callers' processes read ``read``, as from the file that the background writes."""
 
     def __init__(
         self, state: State, name: str, rng: random.Random, network: Network, *, auditor: ForwardingAuditor,

@@ -37,7 +37,8 @@ class Makers(PastActor):
 
 
 class KeyedCounter(PastActor):
-    """Merges into a counter under a key, and sends the same again until there is an answer: it is applied once."""
+    """Merges into a counter under a key, and sends the same again until there is an answer: it is
+    applied once."""
 
     times = 8
 
@@ -78,7 +79,8 @@ class LateResets(Resets):
 
 
 class Renamer(SnapshotUser):
-    """Gives a HEAD that has a name, or is about to leave the kept history, another one, and takes names away."""
+    """Gives a HEAD that has a name, or is about to leave the kept history, another one, and takes
+    names away."""
 
     def act(self) -> None:
         to = _past(self) if self.rng.random() < 0.6 else None
@@ -94,7 +96,8 @@ class Renamer(SnapshotUser):
 
 
 def _past(actor: PastActor) -> AsOf | None:
-    """A HEAD that is about to leave the kept history, or one that has a name, by its id or its number."""
+    """A HEAD that is about to leave the kept history, or one that has a name, by its id or its
+    number."""
     trees = actor.state.trees
     rng = actor.rng
     began = actor.state.scheduler.now - actor.state.grace.history_ms

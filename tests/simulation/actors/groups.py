@@ -39,7 +39,8 @@ EVERY = ("staged", "inline", "inline", "ticket", "fat", "large", "metadata")
 """Kinds of commits."""
 
 PATIENT = ("ticket",)
-"""Kinds that still fit when a late copy of their group arrives: where refusals that pass are to be met often."""
+"""Kinds that still fit when a late copy of their group arrives: where refusals that pass are to be
+met often."""
 
 FINAL = ("TimestampNotIncreasing", "StaleMetadata", "InvalidCommit", "ReloadRequired")
 """Refusals of a member after which its client makes the commit anew."""
@@ -49,7 +50,8 @@ ANNOUNCED = tuple(kind for kind in EVERY if kind != "ticket")
 """Kinds that may be announced."""
 
 SLACK = {"5": 1, "6": 1, "7": 1, "8": 2, "9": 3}
-"""By how many versions the reads of a group may be behind, by the last digit of its id; 0 for others."""
+"""By how many versions the reads of a group may be behind, by the last digit of its id; 0 for
+others."""
 
 SETTLED = ("TransactionAborted", "TransactionCommitted")
 
@@ -98,7 +100,8 @@ class GroupWriter(Writer):
                 return
 
     def _group(self, tables: Sequence[str], kinds: Sequence[str], txn: str, attempt: str) -> GroupRequest | None:
-        """The transaction as it follows from the tables' present HEADs; None where a file could not be staged."""
+        """The transaction as it follows from the tables' present HEADs; None where a file could not
+        be staged."""
         commits: list[CommitRequest] = []
         reads: list[ReadVersion] = []
         for number, table in enumerate(tables):
@@ -216,7 +219,8 @@ def _stats_of(value: int) -> str:
 
 
 class JournalWriter(GroupWriter):
-    """Commits transactions that it announces first, rebases them under their id, and dies in between now and then."""
+    """Commits transactions that it announces first, rebases them under their id, and dies in
+    between now and then."""
 
     def _transaction(self, txn: str) -> None:
         tables = self._rng.sample(self._tables, 2)

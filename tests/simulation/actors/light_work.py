@@ -27,7 +27,8 @@ from turnstile.store.core.names import LOG, published_path
 
 
 class Replacer(Writer):
-    """An engine whose commits add a file, and remove, add again or describe anew some existing ones."""
+    """An engine whose commits add a file, and remove, add again or describe anew some existing
+    ones."""
 
     def _build(self, head: TableHead, txn: str, attempt: str, stamp: int) -> CommitRequest | None:
         facts = self._state.auditor.tables[self._table].facts

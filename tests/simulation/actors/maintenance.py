@@ -98,7 +98,8 @@ def publish_and_note(world: World, table_id: str) -> None:
 
 
 class PartSweeps:
-    """The scheduled sweeper where the rows it looks at are bounded; here it finds none but by notes and full passes."""
+    """The scheduled sweeper where the rows it looks at are bounded; here it finds none but by notes
+    and full passes."""
 
     def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
         self._state = state
@@ -162,7 +163,8 @@ class Gc:
             self._state.scheduler.sleep(self._rng.choice((HOUR, 9 * HOUR, 26 * HOUR, 2 * DAY)))
             try:
                 world = world_of(Process(self._state, self._name))
-                collector, is_dry = Collector(world, Grace(history_ms=HISTORY), workers=1), self._rng.random() < 0.1
+                collector = Collector(world, Grace(history_ms=HISTORY), workers=1)
+                is_dry = self._rng.random() < 0.1
                 self._runs += 1
                 if is_dry or self._runs % 2:
                     collector.collect(dry_run=is_dry)

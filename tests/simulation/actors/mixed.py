@@ -1,4 +1,5 @@
-"""An actor whose transactions change the catalog and commit to tables (``catalog.changes.transactions``)."""
+"""An actor whose transactions change the catalog and commit to tables
+(``catalog.changes.transactions``)."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def _final(error: TurnstileError) -> int:
 
 
 class MixedWriter(GroupWriter):
-    """Renames a table, or creates one of its own, or drops such a one, and commits to the others or has only read them."""
+    """Renames a table, or creates one of its own, or drops such a one, and commits to the others or
+    has only read them."""
 
     def __init__(
         self, state: State, name: str, tables: Sequence[str], plan: Plan, *, rng: random.Random, auditor: GroupAuditor

@@ -1,5 +1,6 @@
-"""Actors that own something for a while, and that share values: makers of ids, runners of a task, users of updateable
-objects and of references. Their processes live long, and freeze wherever they look at a clock."""
+"""Actors that own something for a while, and that share values: makers of ids, runners of a task,
+users of updateable objects and of references. Their processes live long, and freeze wherever they
+look at a clock."""
 
 from __future__ import annotations
 
@@ -135,7 +136,8 @@ class TaskRunner(Owner):
     over writes no more."""
 
     def start(self, world: World) -> None:
-        self._tasks, self._objects = Tasks(world), Updateables(world)
+        self._tasks = Tasks(world)
+        self._objects = Updateables(world)
 
     def act(self) -> None:
         running = self._tasks.begin("job", TERM)
@@ -190,7 +192,8 @@ class Adder(Owner):
 
 
 class RefUser(Owner):
-    """Creates, swaps and deletes references, and sends every request again until it has an answer."""
+    """Creates, swaps and deletes references, and sends every request again until it has an
+    answer."""
 
     def start(self, world: World) -> None:
         self._refs = NamedRefs(world)

@@ -130,7 +130,8 @@ class PastActor:
         raise NotImplementedError
 
     def ask(self, question: Callable[[PastSandbox], T], tries: int = 3) -> T:
-        """The answer; the question is sent again when none came, as it may be where that is harmless."""
+        """The answer; the question is sent again when none came, as it may be where that is
+        harmless."""
         for _ in range(tries):
             try:
                 return self.send(question)
@@ -154,7 +155,8 @@ class PastActor:
 
     @property
     def ago(self) -> int:
-        """A time (ms), mostly of the kept history, often near its beginning, sometimes before it, where gc is at work."""
+        """A time (ms), mostly of the kept history, often near its beginning, sometimes before it,
+        where gc is at work."""
         now = self.state.scheduler.now
         history = self.state.grace.history_ms
         back = self.rng.choice((HOUR, history // 2, history - MINUTE, history - MINUTE, history + 80 * MINUTE))
@@ -173,7 +175,8 @@ class Names(PastActor):
     times = 8
 
     def act(self) -> None:
-        path, comment = self.rng.choice(_NAMES), f"{self.name} {self.rng.random()}"
+        path = self.rng.choice(_NAMES)
+        comment = f"{self.name} {self.rng.random()}"
         match self.rng.choice(("create", "describe", "describe", "drop")):
             case "create":
                 self.ask(lambda box: box.services.namespaces.create(CATALOG, path, comment=comment))
@@ -184,7 +187,8 @@ class Names(PastActor):
 
 
 class TableNames(PastActor):
-    """Renames and drops Delta tables; a reset brings them back as long as gc has not begun to purge them."""
+    """Renames and drops Delta tables; a reset brings them back as long as gc has not begun to purge
+    them."""
 
     times = 8
 

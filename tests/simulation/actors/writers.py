@@ -44,7 +44,8 @@ Retryable = (OutcomeUnknown, Throttled, StorageFault)
 
 
 CROWDED: Final = 1_200
-"""Bytes of a backlog where refusals that pass are to be met often: six commits fill it, even with their content elsewhere."""
+"""Bytes of a backlog where refusals that pass are to be met often: six commits fill it, even with
+their content elsewhere."""
 
 
 class Sent(NamedTuple):
@@ -168,12 +169,14 @@ class Writer:
         return None
 
     def _settle(self, request: CommitRequest, txn: str, attempt: str, sent: Sent | None = None) -> bool:
-        """Send the same proposal until its answer is final, or says that this request ratified nothing and the writer gives
-        up. True when the transaction is over. ``sent``: the first time, which has been answered."""
+        """Send the same proposal until its answer is final, or says that this request ratified
+        nothing and the writer gives up. True when the transaction is over. ``sent``: the first
+        time, which has been answered."""
         auditor = self._state.auditor
         scheduler = self._state.scheduler
         version = request.version or 0
-        # Whether an answer to this very proposal was lost: nothing is certain then but what is final.
+        # Whether an answer to this very proposal was lost: nothing is certain then but what is
+        # final.
         lost = sent is not None and sent.twice
         while True:
             first = sent
@@ -240,8 +243,8 @@ class Writer:
         return self._state.begin("commit", self._table, version=request.version or 0, txn=txn)
 
     def _gives_up(self, txn: str, attempt: str, told: str) -> bool:
-        """A refusal that may pass, but no answer was lost: the statement failed, and its user may run it again later. Then
-        this proposal must never turn up."""
+        """A refusal that may pass, but no answer was lost: the statement failed, and its user may
+        run it again later. Then this proposal must never turn up."""
         if not self._impatient or self._rng.random() < 0.5:
             return False
         self._state.auditor.seen["given up"] += 1
@@ -365,7 +368,8 @@ class Reuser(Writer):
     def _reused(
         self, head: TableHead, last: CommitRequest, txn: str, attempt: str, stamp: int
     ) -> tuple[CommitRequest, str, str] | None:
-        """The last proposal in another shape; None where its file is gone, or where it would be the same proposal."""
+        """The last proposal in another shape; None where its file is gone, or where it would be the
+        same proposal."""
         files = self._state.storages.files
         path = f"{head.location}/{staged_path(last.staged)}"
         version = head.latest + 1

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class AppendAuditor:
-    """Listens to the trees' auditor: what the table is at each HEAD. An append's snapshot has the number of the append."""
+    """Listens to the trees' auditor: what the table is at each HEAD. An append's snapshot has the
+    number of the append."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -82,7 +83,8 @@ class AppendAuditor:
             self._rows(table, number, snapshot.manifest_list, ids[:number])
 
     def _rows(self, table: IcebergTable, number: int, path: str, ids: list[int]) -> None:
-        """Whether the snapshot at place ``number`` has the rows of ``ids``, each with its sequence number."""
+        """Whether the snapshot at place ``number`` has the rows of ``ids``, each with its sequence
+        number."""
         files = self._state.storages.files
         if path not in files:
             raise Violation("I9", f"the table leads to {path}, which does not exist")

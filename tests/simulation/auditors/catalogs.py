@@ -43,8 +43,9 @@ class RowSegments:
 
 @dataclass
 class SeenHead:
-    """A HEAD that a catalog had, as it was the moment it became one; ``until`` when it was replaced (ms): by the log, if
-    the swap that did it was on its way for longer than gc's margins allow for."""
+    """A HEAD that a catalog had, as it was the moment it became one; ``until`` when it was replaced
+    (ms): by the log, if the swap that did it was on its way for longer than gc's margins allow
+    for."""
 
     catalog: str
     id: str
@@ -65,9 +66,11 @@ class TreeAuditor:
     Attributes:
         now: the HEAD of each catalog there is.
         heads: every HEAD there ever was, by id.
-        moved: when a catalog was changed last, or gc moved its sweep mark (ms): either may refuse a change that is under way.
+        moved: when a catalog was changed last, or gc moved its sweep mark (ms): either may refuse a
+            change that is under way.
         listeners: told of a catalog's new HEAD, and of the one before.
-        history_is_kept: whether the kept history must be whole. A gc run with a clock that is ahead removes some of it.
+        history_is_kept: whether the kept history must be whole. A gc run with a clock that is ahead
+            removes some of it.
     """
 
     def __init__(self, state: State) -> None:
@@ -97,7 +100,8 @@ class TreeAuditor:
             self._moved(chained, self.now.get(name))
 
     def _chain(self, row: dict[str, Any], before: SeenHead | None) -> list[SeenHead]:
-        """The HEADs that one write added to the history, oldest first: each follows the one before it, and is whole."""
+        """The HEADs that one write added to the history, oldest first: each follows the one before
+        it, and is whole."""
         chain = [self._seen(row)]
         while before is not None and chain[0].commit.parents and chain[0].commit.parents[0] != before.id:
             seq = chain[0].row["seq"] - 1

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 Kind = Literal["create", "drop", "ensure", "claim"]
 
 REFUSED: Final = {"create": True, "drop": False, "ensure": True}
-"""Whether the name is there in a state that refuses a change of a kind, or leaves it nothing to do."""
+"""Whether the name is there in a state that refuses a change of a kind, or leaves it nothing to
+do."""
 
 
 @dataclass(frozen=True)

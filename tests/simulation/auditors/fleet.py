@@ -40,7 +40,8 @@ class FleetAuditor:
         return [kind.from_row(row) for row in self._state.refs.rows.values() if row["kind"] == kind.kind]
 
     def believed(self, member: Member) -> None:
-        """A member that has read as many entries of an owner's log as there are knows which of the granules that it believes that owner's are so."""
+        """A member that has read as many entries of an owner's log as there are knows which of the
+        granules that it believes that owner's are so."""
         exchange = member._exchange
         if exchange.view is None:
             return

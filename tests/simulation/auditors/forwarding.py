@@ -49,7 +49,8 @@ class ForwardingAuditor(ChangeAuditor):
 
     @audits
     def replayed(self, asked: Asked, seq: int | None) -> None:
-        """The row of the key says that the change was made, or had nothing to do, when the catalog was at ``seq``."""
+        """The row of the key says that the change was made, or had nothing to do, when the catalog
+        was at ``seq``."""
         if seq is not None and self._messages[seq - self._first] == asked.id:
             self.acknowledged(asked)
         else:

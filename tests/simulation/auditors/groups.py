@@ -1,4 +1,5 @@
-"""Checks that groups of commits are ratified entirely or not at all, and that cuts show them so (I8)."""
+"""Checks that groups of commits are ratified entirely or not at all, and that cuts show them so
+(I8)."""
 
 from __future__ import annotations
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 
 class GroupAuditor:
-    """Watches the HEADs of tables; a transaction's rows are all changed when it is told of the first."""
+    """Watches the HEADs of tables; a transaction's rows are all changed when it is told of the
+    first."""
 
     def __init__(self, state: State, value_of: Callable[[str], int] = len) -> None:
-        """``value_of``: by transaction id, the value of the rows that a commit changed, where reads have predicates."""
+        """``value_of``: by transaction id, the value of the rows that a commit changed, where reads
+        have predicates."""
         self._state = state
         self.value_of = value_of
         self._proposed: dict[str, tuple[list[GroupRequest], str]] = {}
@@ -60,7 +63,8 @@ class GroupAuditor:
 
     @audits
     def entry_changed(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
-        """The journal's entry of a transaction is another: settled once, and committed with its group only."""
+        """The journal's entry of a transaction is another: settled once, and committed with its
+        group only."""
         was, now = (row["state"] if row else None for row in (before, after))
         if was in (COMMITTED, ABORTED) and now not in (was, None):
             raise Violation("I3", f"a transaction that was {was} is {now}")
@@ -68,8 +72,10 @@ class GroupAuditor:
             self._is_whole(after["id"])
 
     def changing(self, group: GroupRequest, names: Mapping[str, str], drops: Mapping[str, str]) -> None:
-        """The group will give these tables names that no other actor gives a table, and drop those."""
-        self._names[group.id], self._drops[group.id] = dict(names), frozenset(drops)
+        """The group will give these tables names that no other actor gives a table, and drop
+        those."""
+        self._names[group.id] = dict(names)
+        self._drops[group.id] = frozenset(drops)
         self._by_name |= dict.fromkeys(names.values(), group.id) | dict.fromkeys(drops, group.id)
 
     @audits
@@ -95,7 +101,8 @@ class GroupAuditor:
 
     @audits
     def decided(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
-        """A large group's row: from its commit on the members are ratified, in whichever HEADs they are folded."""
+        """A large group's row: from its commit on the members are ratified, in whichever HEADs they
+        are folded."""
         seen = self._state.auditor.seen
         if before is None or after is None or after["state"] == before["state"]:
             return

@@ -1,7 +1,7 @@
 """Checks every invariant at every change of the stores, against a record of its own.
 
-The record is made when a ratification is accepted: version, transaction, final bytes. Nothing that the services keep
-for themselves is believed afterwards.
+The record is made when a ratification is accepted: version, transaction, final bytes. Nothing that
+the services keep for themselves is believed afterwards.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Auditor:
         return as_folded(head)
 
     def came_back(self, head: TableHead) -> None:
-        """An undrop erased the HEAD that marked an Iceberg table to be purged; a drop may write another."""
+        """An undrop erased the HEAD that marked an Iceberg table to be purged; a drop may write
+        another."""
         del self.tables[head.table_id]
         self.seen["iceberg came back before its purge"] += 1
 
@@ -222,7 +223,8 @@ class Auditor:
             raise Violation("I10", f"{path} was deleted too soon after version {version} was decided")
 
     def _is_freed(self, head: TableHead, name: str) -> bool:
-        """Whether a staged file is of a transaction that was aborted, and of no commit that the table carries."""
+        """Whether a staged file is of a transaction that was aborted, and of no commit that the
+        table carries."""
         freed = f"{head.table_id}/{name}"
         entries = (row for row in self._state.refs.rows.values() if row["kind"] == "transaction")
         aborted = any(row["state"] == "aborted" and freed in row.get("freed", ()) for row in entries)

@@ -52,7 +52,8 @@ class OwnerAuditor:
 
     @audits
     def issued(self, id: int, process: str, lease: Lease) -> None:
-        """An id was made: never before, and in a range of time that no other holder of its node has."""
+        """An id was made: never before, and in a range of time that no other holder of its node
+        has."""
         if id in self._ids:
             raise Violation("I2", f"id {id} was made twice")
         self._ids.add(id)
@@ -122,7 +123,8 @@ class OwnerAuditor:
         requests.applied[current.value] = ref.version
 
     def _created_again(self, request: str, requests: Requests, ref: NamedRef) -> None:
-        """A creation names no token: once the row has forgotten it and the reference was deleted, it is a fresh one."""
+        """A creation names no token: once the row has forgotten it and the reference was deleted,
+        it is a fresh one."""
         first = requests.applied[request]
         if requests.sent[request] or ref.version - first < named_ref.RECENT:
             raise Violation("I3", f"request {request} was applied as {first} and as {ref.version}")

@@ -39,7 +39,8 @@ SLACK = 6 * MINUTE
 
 @dataclass
 class Merges:
-    """Merges of one counter; each adds a power of two of its own, so its value says which of them it has."""
+    """Merges of one counter; each adds a power of two of its own, so its value says which of them
+    it has."""
 
     sent: set[int] = field(default_factory=set)
     landed: set[int] = field(default_factory=set)
@@ -50,9 +51,10 @@ class PastAuditor:
     """Listens to the trees' auditor.
 
     Attributes:
-        patient: changes have the time that they have in earnest, so nothing but changes of others can use it up.
-        tables_fit: tables that change together are never seen apart. A table that comes back by itself may be older
-            than the other, after a reset to a time before it.
+        patient: changes have the time that they have in earnest, so nothing but changes of others
+            can use it up.
+        tables_fit: tables that change together are never seen apart. A table that comes back by
+            itself may be older than the other, after a reset to a time before it.
     """
 
     def __init__(self, state: State) -> None:
@@ -137,7 +139,8 @@ class PastAuditor:
                     raise Violation("I10", f"{path} was deleted; {why} {head.id} leads to it")
 
     def _is_purged(self, table: IcebergTable) -> bool:
-        """Returns whether the table was dropped with its files, a grace period ago: nothing is left of its past."""
+        """Returns whether the table was dropped with its files, a grace period ago: nothing is left
+        of its past."""
         row = self._state.refs.rows.get(self._state.space.table(table.table_id))
         since_ms = self._state.scheduler.now - self._state.grace.dropped_ms + SLACK
         return row is not None and row["state"] == "dropped" and row["changed_at"] < since_ms
@@ -163,7 +166,8 @@ class PastAuditor:
 
     @audits
     def listed(self, id: str, kinds: tuple[str, ...], found: list[tuple[str, Entity]]) -> None:
-        """A listing was read to its end: key and entity of everything, from the HEAD that its first page saw."""
+        """A listing was read to its end: key and entity of everything, from the HEAD that its first
+        page saw."""
         head = self._trees.heads[id]
         expected = [(key, self._trees.entity(head, one.obj)) for key, one in head.entries.items() if one.kind in kinds]
         if found != expected:
@@ -233,7 +237,8 @@ class CloneAuditor:
             raise Violation("I10", f"nothing collects {left}, which the HEAD that is gone led to")
 
     def _is_back(self, head: TableHead) -> bool:
-        """Returns whether an undrop has just brought this Iceberg table back, which was to be purged."""
+        """Returns whether an undrop has just brought this Iceberg table back, which was to be
+        purged."""
         now = self._trees.stored(head.catalog)
         there = (self._trees.entity(now, entry.obj) for entry in now.entries.values() if entry.kind == ICEBERG_TABLE)
         return any(isinstance(table, IcebergTable) and table.table_id == head.table_id for table in there)

@@ -19,7 +19,8 @@ class Violation(AssertionError):
 
 
 def audits(check: Callable[P, None]) -> Callable[P, None]:
-    """A violation ends the run, even where a service would take it for a failure of its own and go on."""
+    """A violation ends the run, even where a service would take it for a failure of its own and go
+    on."""
 
     @wraps(check)
     def checked(*args: P.args, **more: P.kwargs) -> None:

@@ -1,4 +1,5 @@
-"""Connections between simulated processes: messages that are late, lost or cut off, and processes that die or freeze with all their threads."""
+"""Connections between simulated processes: messages that are late, lost or cut off, and processes
+that die or freeze with all their threads."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ CHANNEL: Final = frozenset({"before", "lost", "late", "duplicate"})
 is late; the connection is cut after it."""
 
 MORE_OFTEN: Final = 3
-"""How much likelier a fault of a message is than one of a call: a request is five messages, and many calls."""
+"""How much likelier a fault of a message is than one of a call: a request is five messages, and
+many calls."""
 
 AT_ONCE: Final = frozenset({"crash", "stall", FREEZE})
 

@@ -20,12 +20,14 @@ KINDS: Final[dict[str, str]] = {
 }
 
 FREEZE: Final = "freeze"
-"""The sandbox is frozen before or after the call, or in a pause, for hours; then it goes on with all that it knows, and its
-function has lived no longer for it. No kind of every scenario: ``frozen`` has it."""
+"""The sandbox is frozen before or after the call, or in a pause, for hours; then it goes on with
+all that it knows, and its function has lived no longer for it. No kind of every scenario:
+``frozen`` has it."""
 
 RESENT: Final = "resent"
-"""The answer to a write of a HEAD is lost, and the adapter sends it again by itself: the second copy is answered, as uncertain
-where it is refused, and the first arrives seconds or minutes later. No kind of every scenario: ``crowded`` has it."""
+"""The answer to a write of a HEAD is lost, and the adapter sends it again by itself: the second
+copy is answered, as uncertain where it is refused, and the first arrives seconds or minutes later.
+No kind of every scenario: ``crowded`` has it."""
 
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
@@ -68,11 +70,13 @@ class Faults:
         return kind
 
     def soon(self) -> int:
-        """How much later a late effect comes (ms): at most the life of a function, for that is how long it sends."""
+        """How much later a late effect comes (ms): at most the life of a function, for that is how
+        long it sends."""
         return int(self.rng.choice((40, 900, 31 * SECOND, 10 * MINUTE)) * (0.5 + self.rng.random()))
 
     def long(self, *, client: bool) -> int:
-        """How long a process is held up (ms): a function at most for its life, a client for days."""
+        """How long a process is held up (ms): a function at most for its life, a client for
+        days."""
         longest = (2 * HOUR, 2 * DAY, 9 * DAY) if client else (3 * MINUTE, 10 * MINUTE)
         return int(self.rng.choice((5 * SECOND, 40 * SECOND, *longest)) * (0.5 + self.rng.random()))
 
@@ -88,8 +92,8 @@ class Faults:
 
 
 WRITERS = ("staged", "inline", "fat", "large", "ticket", "stream", "metadata")
-"""staged and inline commits, inline so large that few fit into the row, inline too large for the row, tickets, tickets
-of a streaming query, metadata changes."""
+"""staged and inline commits, inline so large that few fit into the row, inline too large for the
+row, tickets, tickets of a streaming query, metadata changes."""
 
 
 OTHERS = {

@@ -1,4 +1,5 @@
-"""The ports as one simulated process sees them: every call is a step, and every call may fail by name."""
+"""The ports as one simulated process sees them: every call is a step, and every call may fail by
+name."""
 
 from __future__ import annotations
 

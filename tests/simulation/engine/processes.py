@@ -1,4 +1,5 @@
-"""Server sandboxes and the way to them: a request runs in a process of its own, and its answer may never come."""
+"""Server sandboxes and the way to them: a request runs in a process of its own, and its answer may
+never come."""
 
 from __future__ import annotations
 
@@ -74,8 +75,8 @@ class _OneByOne:
 
 @contextmanager
 def one_thread_each() -> Iterator[None]:
-    """Services work one step after the other, as the scheduler wants them; threads are back afterwards for the other
-    tests of this process."""
+    """Services work one step after the other, as the scheduler wants them; threads are back
+    afterwards for the other tests of this process."""
     with ExitStack() as stack:
         for module in (commits, load, gc_files, changes, sweep, cuts):
             stack.enter_context(patch.object(module, "ThreadPoolExecutor", _OneByOne))
@@ -132,7 +133,8 @@ class Client(Generic[S]):
     """One client's connection: requests go to its sandbox until that dies or is too busy to answer.
 
     Args:
-        life: how long the function may take for one request (ms); None: for as long as it is held up.
+        life: how long the function may take for one request (ms); None: for as long as it is held
+            up.
     """
 
     def __init__(self, state: State, name: str, make: Callable[[Process], S], life: int | None = None) -> None:

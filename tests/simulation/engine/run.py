@@ -1,4 +1,5 @@
-"""One run: a world, actors and faults, all drawn from one seed; then the faults stop and the invariants must hold."""
+"""One run: a world, actors and faults, all drawn from one seed; then the faults stop and the
+invariants must hold."""
 
 from __future__ import annotations
 

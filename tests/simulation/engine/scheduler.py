@@ -1,8 +1,9 @@
 """One thread runs at a time, and which one is drawn at every storage call.
 
-Each actor is a thread that holds the baton while it runs; at every call of a port it hands the baton to an actor that
-the seeded scheduler picks. So services run unchanged, every interleaving at storage calls is possible, and the same
-seed gives the same run. Threads are kept for the next run: starting them costs more than switching.
+Each actor is a thread that holds the baton while it runs; at every call of a port it hands the
+baton to an actor that the seeded scheduler picks. So services run unchanged, every interleaving at
+storage calls is possible, and the same seed gives the same run. Threads are kept for the next run:
+starting them costs more than switching.
 """
 
 from __future__ import annotations

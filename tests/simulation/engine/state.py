@@ -180,7 +180,8 @@ class State:
         return f"{self.ids:020d}"
 
     def has_ended(self, table_id: str) -> bool:
-        """Whether the table is so long gone that its HEAD was removed; an auditor looked at it then."""
+        """Whether the table is so long gone that its HEAD was removed; an auditor looked at it
+        then."""
         return self.space.table(table_id) not in self.refs.rows
 
     def row(self, table_id: str) -> dict[str, Any]:

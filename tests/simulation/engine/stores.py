@@ -1,4 +1,5 @@
-"""Where a run keeps its rows: in memory, or in a SQLite file of its own, as a server on one machine does."""
+"""Where a run keeps its rows: in memory, or in a SQLite file of its own, as a server on one machine
+does."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _MEMORY: Final = Path("/dev/shm")  # a simulated power loss is not among the fau
 
 
 class TrueTime:
-    """The stores' own clock. When a run comes to rest, another scheduler goes on with the time of the first."""
+    """The stores' own clock. When a run comes to rest, another scheduler goes on with the time of
+    the first."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler

@@ -1,4 +1,5 @@
-"""Mistakes planted in leases, ids, tasks, updateable objects and references: the simulation must find each."""
+"""Mistakes planted in leases, ids, tasks, updateable objects and references: the simulation must
+find each."""
 
 from __future__ import annotations
 

@@ -110,7 +110,8 @@ def _edits(path: str, **forgotten: Any) -> Plant:
 
 
 def _not_lasting() -> Any:
-    """Any HEAD that still exists may be named and gone back to, also one that gc is about to remove."""
+    """Any HEAD that still exists may be named and gone back to, also one that gc is about to
+    remove."""
     return patch.object(History, "kept_tree", lambda self, now, as_of, _: KeptTree(self._tree_at(now, as_of)))
 
 
@@ -151,7 +152,8 @@ def _one_after_the_other() -> Any:
 
 
 def _merged_once() -> Any:
-    """A merge is computed from the first tree that was read, even if the swap replaces another one."""
+    """A merge is computed from the first tree that was read, even if the swap replaces another
+    one."""
 
     def wrong(merged: Callable[..., Any]) -> Callable[..., Any]:
         memo: dict[int, Any] = {}

@@ -50,7 +50,8 @@ SWAP = "turnstile.catalog.changes.commit.swap_head"
 
 
 def _refused_means_won() -> Any:
-    """After a refusal, look whether the table has that version by now (the client of another coordinator does)."""
+    """After a refusal, look whether the table has that version by now (the client of another
+    coordinator does)."""
 
     def wrong(commit: Callable[..., Any]) -> Callable[..., Any]:
         def looks_won(self: CommitQueue, ratifier: Any, prepared: Any) -> Any:

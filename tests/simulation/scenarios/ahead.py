@@ -1,5 +1,5 @@
-"""The scenario of gc runs with a clock that is hours or days ahead: changes go on once a right clock meets their mark, and the
-HEAD and all that has a name stay whole."""
+"""The scenario of gc runs with a clock that is hours or days ahead: changes go on once a right
+clock meets their mark, and the HEAD and all that has a name stay whole."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ USERS: Final[dict[str, type[PastActor]]] = {"snapshots": RenamerOfTheLost, "rese
 
 
 class ClocksAhead(Frozen):
-    """Changes, names and resets beside such runs (I9 to I11). The kept history is not checked: these runs remove some of it."""
+    """Changes, names and resets beside such runs (I9 to I11). The kept history is not checked:
+    these runs remove some of it."""
 
     name = "ahead"
     changers = CHANGERS
@@ -102,7 +103,7 @@ class ClocksAhead(Frozen):
         yield from self.planned(state, plan, auditor)
 
 
-# -- mistakes -------------------------------------------------------------------------------------------------------------
+# -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
 def _erased(end_sweep: Callable[..., Change]) -> Callable[..., Change]:

@@ -1,5 +1,5 @@
-"""The scenario of appends to one Iceberg table that share a metadata file and a swap: servers that lead groups, die and lose
-answers, and writers that bypass them (I2, I9, I21)."""
+"""The scenario of appends to one Iceberg table that share a metadata file and a swap: servers that
+lead groups, die and lose answers, and writers that bypass them (I2, I9, I21)."""
 
 from __future__ import annotations
 

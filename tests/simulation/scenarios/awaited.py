@@ -1,5 +1,5 @@
-"""The scenario of tables that are registered before their version 0 is written: clients that name, write, load, rename and drop them, and
-a collector that gives them up (I25)."""
+"""The scenario of tables that are registered before their version 0 is written: clients that name,
+write, load, rename and drop them, and a collector that gives them up (I25)."""
 
 from __future__ import annotations
 
@@ -167,7 +167,8 @@ class Awaited:
                 yield Actor(name, Early(state, name, rng, staged, dropped), leads=True)
 
     def settle(self, state: State, plan: Plan) -> None:
-        """Each name is loaded once more, and the collector has two turns; then every table is one or the other."""
+        """Each name is loaded once more, and the collector has two turns; then every table is one
+        or the other."""
         world = world_of(Process(state, "at rest", prone=False))
         sandbox = _Sandbox(Process(state, "at rest", prone=False))
         for name in NAMES:

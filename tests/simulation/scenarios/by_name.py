@@ -147,5 +147,6 @@ LIKELY: Final = {
     "ref: revived without 'same token'": 23,
     "ref: what is forgotten is refused": 61,
 }
-"""The first seeds that found the planted mistakes. Only a head start: where the services or the scenarios have changed, the
-search goes on from the first seed. ``python -m tests.simulation --scenario pasts --mistakes`` prints them."""
+"""The first seeds that found the planted mistakes. Only a head start: where the services or the
+scenarios have changed, the search goes on from the first seed.
+``python -m tests.simulation --scenario pasts --mistakes`` prints them."""

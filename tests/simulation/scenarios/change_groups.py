@@ -1,5 +1,5 @@
-"""The scenario of changes that share a swap of their catalog's HEAD: servers that lead groups, freeze, die and lose answers, and writers
-that bypass them (I21)."""
+"""The scenario of changes that share a swap of their catalog's HEAD: servers that lead groups,
+freeze, die and lose answers, and writers that bypass them (I21)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def _refused_before_the_swap(right: Callable[..., Telling]) -> Callable[..., Tel
 
 
 def _unchanged_before_the_swap(right: Callable[..., Telling]) -> Callable[..., Telling]:
-    """That nothing needs changing is told although the state that it came from never was the catalog's."""
+    """That nothing needs changing is told although the state that it came from never was the
+    catalog's."""
     return lambda judgement, swap, *, real: (
         Telling.OUTCOME if judgement is Judgement.UNCHANGED else right(judgement, swap, real=real)
     )

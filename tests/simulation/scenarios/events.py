@@ -1,5 +1,5 @@
-"""The scenarios of events: tables as in ``tables``, two that append their events, and one that follows the log; in ``deliveries`` two
-that send it to a target."""
+"""The scenarios of events: tables as in ``tables``, two that append their events, and one that
+follows the log; in ``deliveries`` two that send it to a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The scenario of a fleet: members that join, beat, freeze, die, leave and come back, with wrong clocks and lost answers (I19)."""
+"""The scenario of a fleet: members that join, beat, freeze, die, leave and come back, with wrong
+clocks and lost answers (I19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The scenario of follow-ups: tables as in ``events``, and two that ask for actions after publications (I17)."""
+"""The scenario of follow-ups: tables as in ``events``, and two that ask for actions after
+publications (I17)."""
 
 from __future__ import annotations
 

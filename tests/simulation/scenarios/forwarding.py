@@ -100,7 +100,8 @@ def _answers(wrong: Callable[[], Generator[Step, bytes, None]]) -> Callable[[], 
 
 
 def _begins_untaken(request: bytes) -> Generator[Step, bytes, AskedResponse]:
-    """The owner is told to begin before it has said that it lives; when it does not say so, it counts as not begun."""
+    """The owner is told to begin before it has said that it lives; when it does not say so, it
+    counts as not begun."""
     try:
         yield Send(request, words.TAKEN_S, framed=True)
         yield Send(words.BEGIN, words.TAKEN_S)
@@ -114,7 +115,8 @@ def _begins_untaken(request: bytes) -> Generator[Step, bytes, AskedResponse]:
 
 
 def _begun_when_sent(request: bytes) -> Generator[Step, bytes, AskedResponse]:
-    """The word to begin counts once sending it has succeeded: it may have arrived although it did not."""
+    """The word to begin counts once sending it has succeeded: it may have arrived although it did
+    not."""
     reached = Reached.NOT_STARTED
     try:
         yield Send(request, words.TAKEN_S, framed=True)
@@ -127,7 +129,8 @@ def _begun_when_sent(request: bytes) -> Generator[Step, bytes, AskedResponse]:
 
 
 def _begins_unasked() -> Generator[Step, bytes, None]:
-    """The owner begins when the connection is closed, or nothing comes, as if it had been told to."""
+    """The owner begins when the connection is closed, or nothing comes, as if it had been told
+    to."""
     request = words._request((yield Receive(words.IDLE_S, framed=True)))
     yield Send(words.TAKEN, words.ANSWER_S)
     with suppress(OSError):

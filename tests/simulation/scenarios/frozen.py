@@ -60,8 +60,9 @@ _SMALL: Final = ("makers", "makers", "makers", "counter", "keyed")
 
 
 class Frozen(Pasts):
-    """Freezes of half an hour to six hours, anywhere (I3, I8 to I11): longer than the shortest history that there may be. As
-    long as a swap is frozen on its way, the HEAD before it has been replaced already, by the log."""
+    """Freezes of half an hour to six hours, anywhere (I3, I8 to I11): longer than the shortest
+    history that there may be. As long as a swap is frozen on its way, the HEAD before it has been
+    replaced already, by the log."""
 
     name = "frozen"
     grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR, ended_ms=5 * HOUR)
@@ -96,7 +97,8 @@ class Frozen(Pasts):
         )
 
     def limits(self, plan: Plan) -> AbstractContextManager[Any]:
-        """How many HEADs a catalog's row remembers; sometimes every change that lost asks to go first."""
+        """How many HEADs a catalog's row remembers; sometimes every change that lost asks to go
+        first."""
         stack = ExitStack()
         stack.enter_context(patch.object(catalog_rows, "RECENT", plan.keep + 1))
         stack.enter_context(patch.object(PriorityClaim, "look_ms", 1_000))

@@ -80,7 +80,8 @@ class Groups(Tables):
 
     @staticmethod
     def _announced(seed: int, rng: random.Random) -> Plan:
-        """Clients that announce their transactions and die, and others that finish and undo them."""
+        """Clients that announce their transactions and die, and others that finish and undo
+        them."""
         writers = [f"journal-{number}" for number in range(rng.choice((1, 2, 2)))]
         others = [name for name, chance in OTHERS.items() if rng.random() < chance]
         others += [f"recoverer-{number}" for number in range(rng.choice((1, 2)))]

@@ -1,4 +1,5 @@
-"""The scenario of checked reads: as ``groups``, with transactions whose reads have predicates (I20)."""
+"""The scenario of checked reads: as ``groups``, with transactions whose reads have predicates
+(I20)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class JudgedReads(Groups):
 
 
 class LargeJudgedReads(JudgedReads):
-    """The same where one write changes one table, so that reads are held until the group is decided."""
+    """The same where one write changes one table, so that reads are held until the group is
+    decided."""
 
     name = "large-judged-reads"
     part = 1

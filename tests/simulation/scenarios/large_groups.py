@@ -1,5 +1,5 @@
-"""The scenario of groups that are prepared table by table and decided in a row of their own (ADR 24): among the same others as
-groups that are one write."""
+"""The scenario of groups that are prepared table by table and decided in a row of their own (ADR
+24): among the same others as groups that are one write."""
 
 from __future__ import annotations
 

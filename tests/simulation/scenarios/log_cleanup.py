@@ -142,7 +142,9 @@ class CleanedUp(Vacuumed):
     @contextmanager
     def _small(self, plan: Plan) -> Iterator[None]:
         rng = random.Random(f"{plan.seed}/log")
-        interval, v2, kept = rng.choice((1, 2, 3)), rng.random() < 0.5, f"interval {self._kept_hours(plan)} hours"
+        interval = rng.choice((1, 2, 3))
+        v2 = rng.random() < 0.5
+        kept = f"interval {self._kept_hours(plan)} hours"
 
         def with_kind(read: Callable[..., LogUpkeep]) -> Callable[..., LogUpkeep]:
             return lambda *given: replace(read(*given), v2=v2)

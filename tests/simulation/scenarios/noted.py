@@ -48,7 +48,8 @@ class Noted(Tables):
         )
 
     def settle(self, state: State, plan: Plan) -> None:
-        """The stream is delivered, and the sweeper has two turns. Then everything is published (I11)."""
+        """The stream is delivered, and the sweeper has two turns. Then everything is published
+        (I11)."""
         process = Process(state, "at rest", prone=False)
         while state.stream:
             publish_and_note(world_of(process), state.stream.pop(0))

@@ -1,4 +1,5 @@
-"""The scenario of owners: leases of nodes and the ids made with them, a coordinated task, updateable objects, references."""
+"""The scenario of owners: leases of nodes and the ids made with them, a coordinated task,
+updateable objects, references."""
 
 from __future__ import annotations
 

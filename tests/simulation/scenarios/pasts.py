@@ -1,4 +1,5 @@
-"""The scenario of catalogs with a past: changes, snapshots, resets, listings and gc, over half a day."""
+"""The scenario of catalogs with a past: changes, snapshots, resets, listings and gc, over half a
+day."""
 
 from __future__ import annotations
 
@@ -124,8 +125,8 @@ class Pasts:
         )
 
     def limits(self, plan: Plan) -> AbstractContextManager[Any]:
-        """How many HEADs a catalog's row remembers. Sometimes every change that lost asks to go first, sometimes changes
-        have little time."""
+        """How many HEADs a catalog's row remembers. Sometimes every change that lost asks to go
+        first, sometimes changes have little time."""
         stack = ExitStack()
         stack.enter_context(patch.object(catalog_rows, "RECENT", plan.keep + 1))
         if plan.keep == _KEEP[0]:
@@ -151,7 +152,8 @@ class Pasts:
         yield from self.planned(state, plan, auditor, table)
 
     def planned(self, state: State, plan: Plan, auditor: PastAuditor, table: str = "") -> Iterator[Actor]:
-        """Yields the actors that the plan names; ``table``: the Delta table that writers commit to."""
+        """Yields the actors that the plan names; ``table``: the Delta table that writers commit
+        to."""
         naps = self.quiet if plan.slow else self.busy
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")

@@ -1,4 +1,5 @@
-"""The scenario of reservations: as ``tables``, with three tables, and transactions that reserve one or two before they write (I18)."""
+"""The scenario of reservations: as ``tables``, with three tables, and transactions that reserve one
+or two before they write (I18)."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Reserver(Writer):
 
     def _transaction(self, txn: str) -> None:
         wanted = self._rng.sample(self._tables, self._rng.choice((1, 2, 2)))
-        self._table, self._holder = wanted[0], holder_of(self._name, txn)
+        self._table = wanted[0]
+        self._holder = holder_of(self._name, txn)
         self._holders[txn] = self._holder
         for table in wanted:
             if not self._reserved(txn, table):

@@ -1,4 +1,5 @@
-"""The parts of a scenario: it draws a plan from a seed, and fills a world with the plan's actors."""
+"""The parts of a scenario: it draws a plan from a seed, and fills a world with the plan's
+actors."""
 
 from __future__ import annotations
 

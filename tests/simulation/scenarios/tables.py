@@ -120,8 +120,8 @@ class Shared(Tables):
 
 
 class Reused(Tables):
-    """One table as in ``tables``, written slowly by engines that use files again which were refused, while gc removes
-    staged files."""
+    """One table as in ``tables``, written slowly by engines that use files again which were
+    refused, while gc removes staged files."""
 
     name = "reused"
 
@@ -150,7 +150,8 @@ def _any_name_at_any_version() -> Any:
 
 @contextmanager
 def _removal_looks_at_the_floor_alone() -> Iterator[None]:
-    """As before issue 14: any name at any version, and a removal that does not look at the tail again."""
+    """As before issue 14: any name at any version, and a removal that does not look at the tail
+    again."""
 
     def removes(self: Any, head: Any, storage: Any, items: Any) -> None:
         self._context.delete_files(storage, [staged_path(item.id.split("/", 1)[1]) for item in items])

@@ -1,6 +1,6 @@
-"""The scenario of dropped tables that come back one at a time, beside drops, renames, resets, clones
-and gc: a table comes back as it was when it was dropped, with its HEAD and its location, or the
-request is refused and changes nothing."""
+"""The scenario of dropped tables that come back one at a time, beside drops, renames, resets,
+clones and gc: a table comes back as it was when it was dropped, with its HEAD and its location, or
+the request is refused and changes nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ _TABLES: Final = (*((*NAMESPACE, name) for name in NAMES), *_ICE, *_CLONES)
 
 
 class Undrops(PastActor):
-    """Drops tables of each kind, some of them with their files, renames a few, and brings tables back."""
+    """Drops tables of each kind, some of them with their files, renames a few, and brings tables
+    back."""
 
     times = 30
 

@@ -1,5 +1,5 @@
-"""The scenario of upgrades: as ``tables``, with two tables, of which newer code takes one further now and then while all that is
-simulated is older code, which must leave that row alone (I22)."""
+"""The scenario of upgrades: as ``tables``, with two tables, of which newer code takes one further
+now and then while all that is simulated is older code, which must leave that row alone (I22)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from turnstile.store.core.writes import KNOWN
 
 
 class Newer:
-    """The newer release: raises the format of a HEAD and adds something to it, a few times in a run; later the code that is
-    simulated knows that format, as if it had been upgraded as well."""
+    """The newer release: raises the format of a HEAD and adds something to it, a few times in a
+    run; later the code that is simulated knows that format, as if it had been upgraded as well."""
 
     def __init__(self, state: State, tables: list[str], rng: random.Random) -> None:
         self._state = state
@@ -105,7 +105,8 @@ def _writes_without_the_format() -> Any:
 
 
 def _commits_without_the_format() -> Any:
-    """Commits alone do not look at the format: a process that knows the table sends them without reading its HEAD."""
+    """Commits alone do not look at the format: a process that knows the table sends them without
+    reading its HEAD."""
 
     def own(clauses_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def blind(write: Any) -> Any:

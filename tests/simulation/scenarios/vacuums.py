@@ -156,7 +156,8 @@ class Vacuums(_OfTable):
 
 
 class Readers(_OfTable):
-    """Registers for old and new versions, and releases them, several times in a row: while a vacuum reads its pins."""
+    """Registers for old and new versions, and releases them, several times in a row: while a vacuum
+    reads its pins."""
 
     def act(self) -> None:
         for _ in range(8):
@@ -255,7 +256,7 @@ class Vacuumed:
         """Nothing is due at the end."""
 
 
-# -- what is planted ------------------------------------------------------------------------------------------------------
+# -- what is planted ---------------------------------------------------------------------------------------------------
 
 
 def forgets(method: str) -> Callable[[], Any]:

@@ -73,7 +73,9 @@ def test_a_worker_that_is_killed_between_two_bins_is_replaced_and_no_row_is_lost
     rows = sql.values(f"SELECT id, day FROM {table} ORDER BY ALL")
     before = handle.head().latest
     switch_on(lake, name)
-    held, let_go, commit = threading.Event(), threading.Event(), f"POST /v1/tables/{handle.id}/commits"
+    held = threading.Event()
+    let_go = threading.Event()
+    commit = f"POST /v1/tables/{handle.id}/commits"
 
     def hold() -> None:
         held.set()

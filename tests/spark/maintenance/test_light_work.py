@@ -47,7 +47,8 @@ ODD = ("a b", "ä%20/=:#?", "'x'\"y\\", "NULL", "2026-01-01", "日本")
 
 
 def fill(sql: Any, table: str) -> None:
-    """Commits of several kinds, six at least, none of them a multiple of the checkpoint interval."""
+    """Commits of several kinds, six at least, none of them a multiple of the checkpoint
+    interval."""
     selects = [
         f"SELECT id + {number * 100}, {_text(text)}, timestamp'2026-01-0{number + 1} 01:02:03.456789', "
         f"timestamp_ntz'1969-12-31 23:59:5{number}', {number}.25, {number} / 3, "
@@ -66,7 +67,8 @@ def _text(text: str) -> str:
 
 
 def shown(state: TableState) -> list[dict[str, Any]]:
-    """The files of a state in an order, statistics as values; how a number is written does not count."""
+    """The files of a state in an order, statistics as values; how a number is written does not
+    count."""
     files = []
     for add in state.files():
         plain = msgspec.to_builtins(add)

@@ -1,5 +1,5 @@
-"""After a log was cleaned up every version that stays has the rows that it had, for Delta Spark, and those before it are
-refused in Delta's words (I15)."""
+"""After a log was cleaned up every version that stays has the rows that it had, for Delta Spark,
+and those before it are refused in Delta's words (I15)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def test_i15_every_version_that_stays_reads_as_before_and_those_before_it_are_re
         "'delta.checkpointInterval' = '3', 'delta.enableDeletionVectors' = 'true')"
     )
     id = str(aged.table(name).head().table_id)
-    services, head = moving.services, aged.table(name).head()
+    services = moving.services
+    head = aged.table(name).head()
     rows: dict[int, list[Any]] = {}
 
     def run(text: str) -> None:

@@ -196,7 +196,8 @@ class Once:
 def test_a_commit_that_came_between_stays_and_only_its_files_are_planned_anew(
     lake: Any, sql: Any, *, name: str, statement: str, most_lost: int
 ) -> None:
-    """I1, I2: no row comes back, none is lost. (Which of two bins comes first is Delta's choice.)"""
+    """I1, I2: no row comes back, none is lost. (Which of two bins comes first is Delta's
+    choice.)"""
     table = f"lake.{name}"
     model = f"lake.{name}_model"
     partitioned(sql, table)

@@ -1,4 +1,5 @@
-"""OPTIMIZE, VACUUM and REORG as users write them, of a lake's table: the lake's own upkeep, with Delta's results and errors."""
+"""OPTIMIZE, VACUUM and REORG as users write them, of a lake's table: the lake's own upkeep, with
+Delta's results and errors."""
 
 from __future__ import annotations
 

@@ -98,7 +98,8 @@ def remembered(sql: Any, old: Any, moving: MovingServer, name: str) -> Remembere
 
 
 def changing(remembered: RememberedTable, properties: str = "'delta.enableDeletionVectors' = 'true'") -> int:
-    """A table of some versions, each of which removes files of the one before. Returns the latest."""
+    """A table of some versions, each of which removes files of the one before. Returns the
+    latest."""
     remembered.sql(
         f"CREATE TABLE {remembered.full} (id BIGINT, p STRING) PARTITIONED BY (p) TBLPROPERTIES ({properties})"
     )

@@ -147,7 +147,8 @@ def test_i8_an_announced_transaction_is_committed_with_its_entry(
 def test_i8_i9_changes_of_the_catalog_are_announced_and_may_be_finished_by_others(
     lake: Any, sql: Any, accounts: tuple[str, str], monkeypatch: pytest.MonkeyPatch, turnstile: Any
 ) -> None:
-    a, space = accounts[0], f"{accounts[0].replace('.', '_')}_journal"
+    a = accounts[0]
+    space = f"{accounts[0].replace('.', '_')}_journal"
     transact = lake.api.transact
     resumed = []
 
@@ -243,8 +244,8 @@ def test_i3_an_announced_transaction_that_lost_is_aborted(
 def test_every_commit_of_a_transaction_names_all_of_its_tables_where_that_is_asked_for(
     lake: Any, sql: Any, accounts: tuple[str, str], log_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The action is kept through ratification and publication, of staged and of inline commits, and Delta reads and writes the tables as
-    before."""
+    """The action is kept through ratification and publication, of staged and of inline commits, and
+    Delta reads and writes the tables as before."""
     a, b = accounts
     latest = {a: 1, b: 1}
     for inline_limit in (0, 24 * 1024):

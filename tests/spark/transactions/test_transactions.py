@@ -52,7 +52,8 @@ def test_i8_all_statements_are_there_at_once_in_one_version_of_each_table(
 
 
 def _commits(log: Path) -> set[str]:
-    """The commits in a log, less staged ones, which gc removes. The server's light work may write other files there at any time."""
+    """The commits in a log, less staged ones, which gc removes. The server's light work may write
+    other files there at any time."""
     return {file.name for file in log.glob("*.json*")}
 
 
@@ -60,7 +61,8 @@ def _commits(log: Path) -> set[str]:
 def test_i8_nothing_remains_of_a_transaction_that_is_given_up(
     lake: Any, sql: Any, two: tuple[str, str], ended: str, log_of: Any
 ) -> None:
-    """I2: another commit becomes the version that was held, and is read right by old and new readers."""
+    """I2: another commit becomes the version that was held, and is read right by old and new
+    readers."""
     a, b = two
     log = log_of(a)
     before = _commits(log)

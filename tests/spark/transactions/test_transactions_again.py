@@ -14,7 +14,8 @@ pytestmark = pytest.mark.slow  # transactions that run several times
 
 
 def disturbed(lake: Any, sql: Any, table: str, times: int) -> Any:
-    """A function that writes row 0 of ``table`` anew from another thread, the first ``times`` times that it is called."""
+    """A function that writes row 0 of ``table`` anew from another thread, the first ``times`` times
+    that it is called."""
     left = [times]
 
     def disturb() -> None:

@@ -1,4 +1,5 @@
-"""Changes of the catalog inside transactions: tables renamed and dropped, namespaces created, with commits of other tables."""
+"""Changes of the catalog inside transactions: tables renamed and dropped, namespaces created, with
+commits of other tables."""
 
 from __future__ import annotations
 

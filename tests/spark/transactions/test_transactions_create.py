@@ -1,4 +1,5 @@
-"""Tables that are created and replaced inside transactions, with all else of the transaction or not at all."""
+"""Tables that are created and replaced inside transactions, with all else of the transaction or not
+at all."""
 
 from __future__ import annotations
 

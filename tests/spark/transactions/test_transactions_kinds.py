@@ -1,4 +1,5 @@
-"""Transactions on tables of every kind: a folded commit leaves the same table as a single statement."""
+"""Transactions on tables of every kind: a folded commit leaves the same table as a single
+statement."""
 
 from __future__ import annotations
 

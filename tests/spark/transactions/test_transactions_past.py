@@ -1,4 +1,5 @@
-"""Cuts of the past: several tables as they were at one time, with all of every transaction or nothing (I8)."""
+"""Cuts of the past: several tables as they were at one time, with all of every transaction or
+nothing (I8)."""
 
 from __future__ import annotations
 

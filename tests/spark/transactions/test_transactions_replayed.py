@@ -1,4 +1,5 @@
-"""Transactions that lose, and run only the statements again that are concerned (docs/transactions.md, ADR 35)."""
+"""Transactions that lose, and run only the statements again that are concerned
+(docs/transactions.md, ADR 35)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A transaction around one statement costs no request more than the statement (docs/transactions.md)."""
+"""A transaction around one statement costs no request more than the statement
+(docs/transactions.md)."""
 
 from __future__ import annotations
 

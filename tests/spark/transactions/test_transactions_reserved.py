@@ -1,4 +1,5 @@
-"""Long transactions among short ones: with a reservation they are not overtaken for ever (I18, docs/transactions.md)."""
+"""Long transactions among short ones: with a reservation they are not overtaken for ever (I18,
+docs/transactions.md)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from turnstile_spark import TransactionConflict
 
 @pytest.fixture
 def pair(bucket: Any, sql: Any, name: str) -> tuple[str, str]:
-    """Two tables on ``s3:`` with two rows each, without their catalog; their deletes write deletion vectors."""
+    """Two tables on ``s3:`` with two rows each, without their catalog; their deletes write deletion
+    vectors."""
     tables = f"{name}_a", f"{name}_b"
     for table in tables:
         sql(f"CREATE TABLE bucket.{table} (id BIGINT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
@@ -29,7 +30,7 @@ def ids(sql: Any, tables: tuple[str, str]) -> list[list[int]]:
 def log_of(server: ServerOnS3, bucket: Any, table: str) -> dict[str, bytes]:
     """The commits in a table's log, by name, staged ones too."""
     s3 = server.aws("s3")
-    (namespace, name) = table.split(".")
+    namespace, name = table.split(".")
     location = bucket.context.load(namespace, name).location.rstrip("/")
     prefix = f"{location.partition('://')[2].removeprefix('lake/')}/_delta_log/"
     files = s3.list_objects_v2(Bucket="lake", Prefix=prefix).get("Contents", [])

@@ -1,4 +1,5 @@
-"""Scopes that read one version of a table share its state; a commit on it is its transaction's alone."""
+"""Scopes that read one version of a table share its state; a commit on it is its transaction's
+alone."""
 
 from __future__ import annotations
 

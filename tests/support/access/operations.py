@@ -1,4 +1,5 @@
-"""One request of every operation, as the authorization matrix sends it: complete except for rights."""
+"""One request of every operation, as the authorization matrix sends it: complete except for
+rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A realm with users behind the real handlers: every request carries a bearer token, every right was granted over HTTP.
+"""A realm with users behind the real handlers: every request carries a bearer token, every right
+was granted over HTTP.
 
 realm = Realm()
 realm.grant("catalog", "main", "ann", "USE CATALOG")
@@ -87,7 +88,8 @@ class Realm:
         functions()["catalog"].use_world(self.world, vendor=self._vendor, lake_root=LAKE)
 
     def copy(self) -> Self:
-        """The same realm again, to be changed on its own; its sandboxes are the ones that are asked from now on."""
+        """The same realm again, to be changed on its own; its sandboxes are the ones that are asked
+        from now on."""
         made = copy.copy(self)
         made.world = copied(self.world)
         made.open()
@@ -170,7 +172,8 @@ class Realm:
         return TableHead.from_row(self.world.refs.rows[self.world.space.table(table_id or self.table)])
 
     def state(self) -> Any:
-        """Everything that is stored but the content of a staged commit, to show that nothing changed."""
+        """Everything that is stored but the content of a staged commit, to show that nothing
+        changed."""
         world = self.world  # writes replace rows, they do not change them
         return dict(world.refs.rows), dict(world.objs.rows), dict(world.storages.files)
 

@@ -1,4 +1,5 @@
-"""A deployment with an issuer: the four HTTP-side functions on one world, and a key set served over real HTTP."""
+"""A deployment with an issuer: the four HTTP-side functions on one world, and a key set served over
+real HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ TYPE = "urn:ietf:params:oauth:token-type:"
 
 @dataclass
 class Issuer:
-    """An issuer on a port of this machine; ``down`` makes it answer 503, ``asked`` lists the paths it was asked for."""
+    """An issuer on a port of this machine; ``down`` makes it answer 503, ``asked`` lists the paths
+    it was asked for."""
 
     url: str = ""
     keys: list[dict[str, Any]] = field(default_factory=list)

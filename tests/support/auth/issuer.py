@@ -1,4 +1,5 @@
-"""An OIDC issuer for tests: keys, their public halves as a key set, and tokens of every good and bad kind."""
+"""An OIDC issuer for tests: keys, their public halves as a key set, and tokens of every good and
+bad kind."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def raw(header: Any, payload: Any, signature: bytes = b"") -> str:
 
 
 class Issuer:
-    """An issuer's documents in memory. ``fetched`` lists the requests; ``down`` makes it not answer."""
+    """An issuer's documents in memory. ``fetched`` lists the requests; ``down`` makes it not
+    answer."""
 
     def __init__(self, *keys: dict[str, Any], name: str = ISSUER) -> None:
         self.keys: Any = list(keys)
@@ -108,7 +110,8 @@ class Ticks:
 def verifier(
     issuer: Issuer | None = None, *, own: tuple[SigningKey, ...] = (KEY,), ticks: Ticks | None = None, **more: Any
 ) -> SignedTokens:
-    """A verifier of the issuer's tokens and of our own; ``more`` are members of ``OidcSettings``."""
+    """A verifier of the issuer's tokens and of our own; ``more`` are members of
+    ``OidcSettings``."""
     source = issuer or Issuer(jwk("rsa"))
     settings = OidcSettings(**{"issuer": ISSUER, "audiences": (AUDIENCE,), **more})
     keys = IssuerKeys(ISSUER, fetch=source.fetch, now=ticks or Ticks())

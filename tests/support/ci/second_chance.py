@@ -48,7 +48,8 @@ ATTEMPT_S: Final = 600
 
 
 def starts_processes(path: Path, fixtures: Sequence[str], root: Path) -> bool:
-    """Whether a test in ``path`` (below ``root``, the folder of tests) with these fixtures gets a second chance."""
+    """Whether a test in ``path`` (below ``root``, the folder of tests) with these fixtures gets a
+    second chance."""
     kind, *below = path.relative_to(root).parts
     return kind in KINDS or (kind == "functional" and (below[0] in SUBJECTS or not FUNCTIONAL.isdisjoint(fixtures)))
 
@@ -105,7 +106,8 @@ class Records:
 
     @property
     def ended(self) -> bool:
-        """Whether there was a session, and each ended by itself: with 0, or 1 for tests that failed."""
+        """Whether there was a session, and each ended by itself: with 0, or 1 for tests that
+        failed."""
         return bool(self.exits) and set(self.exits) <= {0, 1}
 
 

@@ -22,7 +22,8 @@ ENOUGH = 5
 
 
 class Writer:
-    """Appends one version after another to a table of its own, and sends each again until it is acknowledged."""
+    """Appends one version after another to a table of its own, and sends each again until it is
+    acknowledged."""
 
     def __init__(self, server: Server) -> None:
         self.table = Table(server)
@@ -73,7 +74,8 @@ class Writer:
         assert not self._faults, self._faults
 
     def check(self) -> None:
-        """I1, I2, I4, I11: everything acknowledged is there, in order, and published with its bytes."""
+        """I1, I2, I4, I11: everything acknowledged is there, in order, and published with its
+        bytes."""
         latest = self.table.get("head")["latest"]
         assert len(self.acknowledged) <= latest <= len(self.acknowledged) + 1, "one may have been ratified unanswered"
         for version, content in self.acknowledged.items():
@@ -87,7 +89,8 @@ def pids_of(server: Server, name: str) -> set[int]:
 
 
 def kill(server: Server, name: str) -> None:
-    """Kills every process of that name, and waits until there are as many others, and they are ready."""
+    """Kills every process of that name, and waits until there are as many others, and they are
+    ready."""
     killed = pids_of(server, name)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,8 @@
-"""Delta's own Unity clients in a JVM of their own, driven by py4j: the jars as they were released, no Spark session.
+"""Delta's own Unity clients in a JVM of their own, driven by py4j: the jars as they were released,
+no Spark session.
 
-Everything that Delta's Spark connector hands to these clients is made by Delta's own classes, too: actions are read
-from the commit's JSON by Delta's parser, files are written by Delta's log store.
+Everything that Delta's Spark connector hands to these clients is made by Delta's own classes, too:
+actions are read from the commit's JSON by Delta's parser, files are written by Delta's log store.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ WANTED = ("io.delta_delta-spark", "io.delta_delta-storage", "io.unitycatalog_uni
 
 
 def classpath() -> str:
-    """PySpark's jars, and Delta's and Unity Catalog's out of the Ivy cache that ``make setup`` fills."""
+    """PySpark's jars, and Delta's and Unity Catalog's out of the Ivy cache that ``make setup``
+    fills."""
     found = [jar for home in Path.home().glob(".ivy2*") for jar in home.glob("jars/io.[du]*_*.jar")]
     missing = [name for name in WANTED if not any(jar.name.startswith(name) for jar in found)]
     if missing:
@@ -52,7 +54,8 @@ def thrown(error: Py4JJavaError) -> str:
 
 
 class Client:
-    """One of the two Unity clients, and the coordinator that Delta Spark puts over it, for one table."""
+    """One of the two Unity clients, and the coordinator that Delta Spark puts over it, for one
+    table."""
 
     def __init__(self, jvm: JavaGateway, url: str, token: str = "", *, preview: bool = False) -> None:
         self.view = jvm.jvm
@@ -108,7 +111,8 @@ class Client:
 
     def identifier(self, name: str, schema: str = "default") -> Any:
         space = self._gateway.new_array(self.view.java.lang.String, 2)
-        space[0], space[1] = "main", schema
+        space[0] = "main"
+        space[1] = schema
         return self.new(f"{COMMIT}.TableIdentifier", space, name)
 
 
@@ -126,8 +130,11 @@ class Table:
 
     def adopt(self, client: Client, name: str, staged: Any, *features: str, **config: str) -> None:
         """Starts from the answer to the staging request."""
-        self.client, self.name, self.identifier = client, name, client.identifier(name)
-        self.id, self.location = staged.getTableId().toString(), staged.getLocation()
+        self.client = client
+        self.name = name
+        self.identifier = client.identifier(name)
+        self.id = staged.getTableId().toString()
+        self.location = staged.getLocation()
         self.uri = client.cls("java.net.URI").create(self.location)
         self.log = client.new("org.apache.hadoop.fs.Path", self.location + "/_delta_log")
         self.metadata = metadata(**{"io.unitycatalog.tableId": self.id}, **config)
@@ -150,7 +157,8 @@ class Table:
     def commit(
         self, version: int, *actions: dict[str, Any], metadata: dict[str, Any] | None = None, txn: str | None = None
     ) -> Any:
-        """Through the coordinator: it writes the staged file, proposes, and publishes in the background."""
+        """Through the coordinator: it writes the staged file, proposes, and publishes in the
+        background."""
         client = self.client
         info = delta.info(txn or str(uuid.uuid4()), now_ms())
         changed = [metadata] if metadata else []

@@ -23,7 +23,8 @@ def extension(name: str) -> Path:
 
 
 def connect(home: Path) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the three extensions. Nothing is downloaded, and DuckDB checks every signature."""
+    """DuckDB with the three extensions. Nothing is downloaded, and DuckDB checks every
+    signature."""
     settings = {"home_directory": str(home), "autoinstall_known_extensions": "false"}
     db = duckdb.connect(config=settings)  # type: ignore[arg-type]
     for name in EXTENSIONS:

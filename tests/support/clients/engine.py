@@ -47,7 +47,8 @@ class Files:
         self.staged = self.log / "_staged_commits"
 
     def put(self, path: str, content: bytes) -> int:
-        """Write a new file; its modification time in ms. Raises FileExistsError, as a conditional write would."""
+        """Write a new file; its modification time in ms. Raises FileExistsError, as a conditional
+        write would."""
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("xb") as out:
@@ -144,7 +145,8 @@ class Engine:
         return self
 
     def ids(self) -> list[int]:
-        """The content of the table by its log, read without any client: the ids in the files it names."""
+        """The content of the table by its log, read without any client: the ids in the files it
+        names."""
         held: dict[str, Any] = {}
         names = {commit["version"]: f"_staged_commits/{commit['file-name']}" for commit in self.load()["commits"]}
         for version in range(self.latest + 1):

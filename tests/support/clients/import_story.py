@@ -1,5 +1,5 @@
-"""A table written by Spark comes in, takes a commit, goes out, and is written by Spark again. Run as a program with a
-folder as its argument; says OK when everything was as expected."""
+"""A table written by Spark comes in, takes a commit, goes out, and is written by Spark again. Run
+as a program with a folder as its argument; says OK when everything was as expected."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def services(folder: Path) -> CatalogServices:
 
 
 def story(spark: Any, catalog: CatalogServices, folder: Path) -> None:
-    """With row tracking, deletion vectors and clustering, through the catalog and back, twice in."""
+    """With row tracking, deletion vectors and clustering, through the catalog and back, twice
+    in."""
     table = f"delta.`{folder}/rich`"
     name = "rich"
     main = ("main", ("default",))

@@ -1,4 +1,5 @@
-"""delta-kernel-rs' released crates as a client: a small program of ours around them, built once and kept."""
+"""delta-kernel-rs' released crates as a client: a small program of ours around them, built once and
+kept."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ BUILD_SECONDS = 1500
 def build() -> Path:
     """The program, built outside the checkout: cargo's lock and results are of one machine.
 
-    The first build compiles some 300 crates, which takes a few minutes; later ones a second. Of two at a time one waits.
+    The first build compiles some 300 crates, which takes a few minutes; later ones a second. Of two
+    at a time one waits.
 
     Raises:
         Missing: there is no cargo that runs.

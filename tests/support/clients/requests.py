@@ -30,7 +30,8 @@ SHORT = {
 
 
 class Requests:
-    """Answered requests since the last look, by operation; refused ones have their status with them."""
+    """Answered requests since the last look, by operation; refused ones have their status with
+    them."""
 
     def __init__(self, server: Server) -> None:
         self._api = server.client()

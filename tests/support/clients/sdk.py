@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def connect(server: Server) -> uc.ApiClient:
-    """A session. Its ``access_token`` would not be sent: the SDK's description of the API knows no way to sign in."""
+    """A session. Its ``access_token`` would not be sent: the SDK's description of the API knows no
+    way to sign in."""
     token = f"Bearer {server.token or 'none'}"
     return uc.ApiClient(uc.Configuration(host=server.url + B), header_name="Authorization", header_value=token)
 

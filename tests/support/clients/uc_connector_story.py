@@ -1,8 +1,9 @@
-"""A Spark session whose catalog is Unity Catalog's own connector: one process, one line of JSON for each step, each after a
-line on its standard input.
+"""A Spark session whose catalog is Unity Catalog's own connector: one process, one line of JSON for
+each step, each after a line on its standard input.
 
-``python -m tests.support.clients.uc_connector_story URL TOKEN JAR WORK [OPTION=VALUE...]``, options of the catalog; run by ``test_uc_connector.py``. Nothing of
-Turnstile's is in the session.
+``python -m tests.support.clients.uc_connector_story URL TOKEN JAR WORK
+[OPTION=VALUE...]``, options of the catalog; run by ``test_uc_connector.py``. Nothing of Turnstile's
+is in the session.
 """
 
 from __future__ import annotations

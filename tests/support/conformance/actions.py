@@ -59,9 +59,9 @@ MORE = (*FEATURES, "checkConstraints")
 class Sample(msgspec.Struct, frozen=True):
     """One action.
 
-    ``said`` the action without its name; ``logged`` members of the metaData action that go with it, ``actions`` further
-    actions of the file; ``seen`` whether a load of the table shows it; ``alone`` whether the catalog takes it without a
-    commit, ``external`` for an external table.
+    ``said`` the action without its name; ``logged`` members of the metaData action that go with it,
+    ``actions`` further actions of the file; ``seen`` whether a load of the table shows it;
+    ``alone`` whether the catalog takes it without a commit, ``external`` for an external table.
     """
 
     said: dict[str, Any]
@@ -153,7 +153,8 @@ def external_action(name: str) -> dict[str, Any]:
 
 
 def managed() -> Unity:
-    """A managed table with two columns, clustering, row tracking, a property ``gone``, and one commit."""
+    """A managed table with two columns, clustering, row tracking, a property ``gone``, and one
+    commit."""
     unity = Unity()
     staged = unity.stage()
     begin = (metadata(PARTED, **{"io.unitycatalog.tableId": staged["table-id"], "gone": "1"}),
@@ -168,7 +169,8 @@ def managed() -> Unity:
 
 
 def proposed(unity: Unity, names: list[str]) -> dict[str, Any]:
-    """The ``add-commit`` whose file has these actions; ``gone`` is in the log until it is removed."""
+    """The ``add-commit`` whose file has these actions; ``gone`` is in the log until it is
+    removed."""
     config = {"io.unitycatalog.tableId": unity.uuid} | ({} if "remove-properties" in names else {"gone": "1"})
     columns = PARTED
     partitions = []

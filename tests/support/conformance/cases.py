@@ -3,7 +3,8 @@
     @covers(updateTable=409)                       the test gets this answer; a test that does not, fails
     @covers(loadTable=200, updateTable=(200, 409))
 
-`python -m tests.functional.unity.conformance` runs the suite and writes their number into docs/compatibility.md.
+`python -m tests.functional.unity.conformance` runs the suite and writes their number into
+docs/compatibility.md.
 """
 
 from __future__ import annotations

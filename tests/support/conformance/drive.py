@@ -28,7 +28,8 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 def stocked() -> Unity:
-    """A client whose catalog has the table ``t1`` with one commit, and the external table ``e1``."""
+    """A client whose catalog has the table ``t1`` with one commit, and the external table
+    ``e1``."""
     unity, seen = _stocked()
     SEEN.extend(seen)
     return unity.copy()
@@ -140,7 +141,8 @@ def malformed(unity: Unity, id: str) -> Answer:
 
 
 def as_user(unity: Unity, id: str, user: str) -> Answer:
-    """The request that would succeed, of a user (none: without a token) of a stack that asks for tokens."""
+    """The request that would succeed, of a user (none: without a token) of a stack that asks for
+    tokens."""
     one = UNITY.operations[id]
     ask = GOOD[id](unity)
     for name in ("commit", "catalog"):
@@ -160,7 +162,8 @@ def without_right(unity: Unity, id: str) -> Answer:
 
 
 def failing(error: Exception) -> Callable[[Unity, str], Answer]:
-    """The request that would succeed, while every access to the catalog's rows ends with ``error``."""
+    """The request that would succeed, while every access to the catalog's rows ends with
+    ``error``."""
 
     def drive(unity: Unity, id: str) -> Answer:
         ask = GOOD[id](unity)
@@ -186,7 +189,8 @@ MISSING: dict[str, dict[str, Any]] = {
     "getCommits": {"table_id": NOBODY, "start_version": 0},
     "commit": {"table_id": NOBODY, "table_uri": "file:///x", "latest_backfilled_version": 1},
 }
-"""Bodies, or queries of GET, that name missing entities; other operations have them in their path."""
+"""Bodies, or queries of GET, that name missing entities; other operations have them in their
+path."""
 
 
 def not_there(unity: Unity, id: str) -> Answer:

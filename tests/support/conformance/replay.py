@@ -1,4 +1,5 @@
-"""Replays a recorded session against the real handlers and compares every answer member by member."""
+"""Replays a recorded session against the real handlers and compares every answer member by
+member."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ class Replay:
             self.unity.write(log.location, f"_delta_log/{0:020d}.json", log.zero(ict))
 
     def commit(self, table: str, said: dict[str, Any], others: Any, dash: str) -> None:
-        """A staged file; everything before it is published, as the engine does after each commit."""
+        """A staged file; everything before it is published, as the engine does after each
+        commit."""
         Publisher(self.unity.world).publish(self.known[f"{table}.uuid"])
         log = self.logs[table]
         version = said["version"]
@@ -169,7 +171,8 @@ WIDER = {
         {"name": "x", "type": "integer", "nullable": True, "metadata": {}},
     ],
 }
-"""The effect of `ADD COLUMN x INT` on the recorded table; the older API's request does not contain it."""
+"""The effect of `ADD COLUMN x INT` on the recorded table; the older API's request does not contain
+it."""
 
 
 def merged(document: Any, patch: Any) -> Any:

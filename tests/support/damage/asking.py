@@ -1,4 +1,5 @@
-"""Damages files of a table, and asks everything that derives something from it (``tests.support.damage``)."""
+"""Damages files of a table, and asks everything that derives something from it
+(``tests.support.damage``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A Delta table on the fakes with checkpoints of every tenth version, for tests of what may be believed of a log."""
+"""A Delta table on the fakes with checkpoints of every tenth version, for tests of what may be
+believed of a log."""
 
 from __future__ import annotations
 

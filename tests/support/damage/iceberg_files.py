@@ -35,7 +35,8 @@ Said = tuple[int, str]
 
 
 class IcebergSite:
-    """A table of four appends, of which each has a data file, a manifest and a manifest list; and a file that nothing names."""
+    """A table of four appends, of which each has a data file, a manifest and a manifest list; and a
+    file that nothing names."""
 
     def __init__(self) -> None:
         self.client = Iceberg()
@@ -51,7 +52,8 @@ class IcebergSite:
         stored = self.world.storages.files
         self.named = {path for path in stored if path.startswith(self.table.location)} - {self.unnamed}
         self.truth = {path for path in self.named if path.endswith(".parquet")}
-        self.loaded, self.planned = self._load(), self._plan()
+        self.loaded = self._load()
+        self.planned = self._plan()
         removed, said = self._collected()
         assert removed == {self.unnamed} and not said, (removed, said)
         assert self.planned[0] == 200
@@ -78,7 +80,9 @@ class IcebergSite:
 
     def _outcome(self, path: str) -> tuple[str, str]:
         try:
-            loaded, planned, (removed, said) = self._load(), self._plan(), self._collected()
+            loaded = self._load()
+            planned = self._plan()
+            removed, said = self._collected()
         except Exception as error:
             return "crashed", repr(error)[:300]
         if loaded[0] == 200 and loaded[1] != self.loaded[1]:

@@ -1,9 +1,10 @@
 """``python -m tests.support.damage.pages``: each page of a server's SQLite store, damaged, and a
 table of the results.
 
-Each page is zeroed, changed in 64 bytes (at eleven places), or the file is cut there; one at a time, in a copy. Then the file is
-opened as a process of the server opens it, and requests are made: tables are listed, HEADs, names and metadata read, a commit is made and its
-outcome asked for. Outcomes:
+Each page is zeroed, changed in 64 bytes (at eleven places), or the file is cut there; one at a
+time, in a copy. Then the file is opened as a process of the server opens it, and requests are made:
+tables are listed, HEADs, names and metadata read, a commit is made and its outcome asked for.
+Outcomes:
 
     told       a typed error, of the opening or of a request
     at start   a request gave another answer than without the damage, and the check of the server's start names the damage
@@ -133,7 +134,8 @@ def outcome_of(home: Path, right: list[Any]) -> tuple[str, str]:
         outcome = "told"
         said = f"{error.type}: {error.message}"
     except Exception as error:
-        outcome, said = "untyped", f"{type(error).__name__}: {error}"
+        outcome = "untyped"
+        said = f"{type(error).__name__}: {error}"
     return ("slow", said) if time.monotonic() - began_s > SLOW_S else (outcome, said)
 
 
@@ -159,7 +161,8 @@ def _asked(home: Path, lake: str, right: list[Any]) -> tuple[str, str]:
 
 
 def run(home: Path, *, each: int = 1, show: Callable[[str], object] = lambda _: None) -> dict[str, Counter[str]]:
-    """Damages every ``each``-th page of a closed store in copies of its home; returns the outcomes by damage."""
+    """Damages every ``each``-th page of a closed store in copies of its home; returns the outcomes
+    by damage."""
     content = (home / "turnstile.db").read_bytes()
     assert not (home / "turnstile.db-wal").exists(), "it was not closed"
     counts: dict[str, Counter[str]] = {name: Counter() for name in DAMAGES}

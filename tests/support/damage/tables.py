@@ -58,7 +58,7 @@ class Case:
         return sorted(path for path in found if not path.name.startswith("."))
 
 
-# -- the tables -----------------------------------------------------------------------------------------------------------
+# -- the tables --------------------------------------------------------------------------------------------------------
 
 
 def _world(folder: Path) -> tuple[FakeWorld, CatalogServices]:
@@ -114,7 +114,8 @@ def maintain(case: Case, *, index: bool = False) -> Any:
 
 
 def aged(case: Case) -> Case:
-    """Nine weeks later; the catalog was changed each week, so that its past holds nothing of the table."""
+    """Nine weeks later; the catalog was changed each week, so that its past holds nothing of the
+    table."""
     for week in range(9):
         case.world.clock.now += 7 * DAY_MS
         case.services.namespaces.create("main", (f"week{week}-{case.world.clock.now}",))
@@ -194,7 +195,8 @@ def parts(folder: Path) -> Case:
 
 
 def unsealed(folder: Path) -> Case:
-    """Its checkpoint is of a writer that leaves no checksums of pages, and compresses none; there is no version checksum."""
+    """Its checkpoint is of a writer that leaves no checksums of pages, and compresses none; there
+    is no version checksum."""
     case = _grown(_managed("checkpoint without checksums", folder), light_work=True)
     path = case.below / LOG / f"{CHECKPOINT:020d}.checkpoint.parquet"
     table = parquet.read_table(path)

@@ -1,4 +1,5 @@
-"""LocalEmu in the root of ``root.py``, with functions as processes of ``awslambdaric``; and SAM's command line against it."""
+"""LocalEmu in the root of ``root.py``, with functions as processes of ``awslambdaric``; and SAM's
+command line against it."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Emulator:
         return aws_client(service, self.address, KEYS)
 
     def build(self) -> None:
-        """``sam build``, for this machine's architecture, with the version that git knows: the root has no git."""
+        """``sam build``, for this machine's architecture, with the version that git knows: the root
+        has no git."""
         self.version = version()
         variables = {"ARCHITECTURE": own_architecture(), "VERSION": self.version}
         self.sam(
@@ -77,7 +79,8 @@ class Emulator:
         )
 
     def sam(self, command: str, *words: str, variables: Mapping[str, str] | None = None) -> str:
-        """Runs SAM's command line as in a shell in the project's folder; returns its output. Raises SamError."""
+        """Runs SAM's command line as in a shell in the project's folder; returns its output. Raises
+        SamError."""
         return self.run(
             "sam",
             ["sam", command, "--config-file", str(ROOT / "samconfig.toml"), *words],
@@ -112,7 +115,8 @@ class Emulator:
 
 @contextmanager
 def started(root: Root, work: Path) -> Iterator[Emulator]:
-    """An emulator of its own with nothing in it. Ends with the block, and so do the functions' processes."""
+    """An emulator of its own with nothing in it. Ends with the block, and so do the functions'
+    processes."""
     for name in ("logs", "tmp", "plugin"):
         (work / name).mkdir()
     shutil.copy(Path(__file__).with_name("executor.py"), work / "plugin/executor.py")

@@ -1,8 +1,10 @@
-"""Runs functions of LocalEmu as processes, by AWS's own runtime client, where LocalEmu itself would want Docker.
+"""Runs functions of LocalEmu as processes, by AWS's own runtime client, where LocalEmu itself would
+want Docker.
 
-This module runs in LocalEmu's process, as its plug-in ``process`` (``emulator.py`` installs it), and imports nothing of this project.
-For each sandbox it serves the runtime API, to which ``awslambdaric`` comes for events. Beside that it writes down how long each
-start and each call took, and how much of a processor: ``$TURNSTILE_FIGURES``, a JSON object a line.
+This module runs in LocalEmu's process, as its plug-in ``process`` (``emulator.py`` installs it),
+and imports nothing of this project. For each sandbox it serves the runtime API, to which
+``awslambdaric`` comes for events. Beside that it writes down how long each start and each call
+took, and how much of a processor: ``$TURNSTILE_FIGURES``, a JSON object a line.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ class Sandbox:
             return None
 
     def call(self, call: Call, seconds: float) -> tuple[bytes, bool]:
-        """The function's answer, and whether it is an error. Raises TimeoutError; then the process ends."""
+        """The function's answer, and whether it is an error. Raises TimeoutError; then the process
+        ends."""
         self.calls += 1
         self._pending[call.id] = call
         self._calls.put(call)
@@ -84,7 +87,8 @@ class Sandbox:
             raise
 
     def stop(self) -> None:
-        """The process ends, after the call that it is busy with: new code does not interrupt what old code has begun."""
+        """The process ends, after the call that it is busy with: new code does not interrupt what
+        old code has begun."""
         self._stopping = True
         self._calls.put(None)
         if not self._pending:
@@ -169,13 +173,15 @@ def _handler_of(sandbox: Sandbox) -> type[BaseHTTPRequestHandler]:
 
 
 def _layers(function_version: Any) -> list[str]:
-    """Folders of the unpacked layers of a function. Lambda puts them over each other; here each is a part of the path, the last first."""
+    """Folders of the unpacked layers of a function. Lambda puts them over each other; here each is
+    a part of the path, the last first."""
     with _UNPACKING:
         return [str(_unzip_layer_to_cache(layer)) for layer in reversed(_attached_layers(function_version))]
 
 
 class ProcessExecutor(RuntimeExecutor):
-    """One sandbox of a function. A process that ended, for a time-out say, is replaced at the next call, as on Lambda."""
+    """One sandbox of a function. A process that ended, for a time-out say, is replaced at the next
+    call, as on Lambda."""
 
     def __init__(self, id: str, function_version: Any) -> None:
         super().__init__(id, function_version)

@@ -1,5 +1,5 @@
-"""Lists the regular expressions that starts of functions compile, in ``layers/patterns.json``: ``python -m
-tests.support.deployment.patterns`` (``make patterns``) adds those that are missing.
+"""Lists the regular expressions that starts of functions compile, in ``layers/patterns.json``:
+``python -m tests.support.deployment.patterns`` (``make patterns``) adds those that are missing.
 
 Some are of Python's own modules, so run it by the functions' Python too, with a built layer:
 ``--python python3.13 --layer FOLDER``.

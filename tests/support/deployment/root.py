@@ -1,7 +1,8 @@
-"""A root folder with the functions' Python, for machines that have another: Debian's packages, made once into the cache folder.
+"""A root folder with the functions' Python, for machines that have another: Debian's packages, made
+once into the cache folder.
 
-Programs run in it with a file system of their own: of this machine they see the folders that they are given, its devices, its
-certificates and its network. Nothing stays mounted when they end.
+Programs run in it with a file system of their own: of this machine they see the folders that they
+are given, its devices, its certificates and its network. Nothing stays mounted when they end.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Root:
     def command(
         self, words: Sequence[str], *, folders: Iterable[Path], variables: Mapping[str, str], at: Path
     ) -> list[str]:
-        """Returns the command that runs ``words`` in the root, in the folder ``at``, and all that they start; when it ends, they end.
+        """Returns the command that runs ``words`` in the root, in the folder ``at``, and all that
+        they start; when it ends, they end.
 
         Args:
             folders: of this machine, that are seen at the same paths.
@@ -98,8 +100,8 @@ def command_in(
 
 
 def make() -> Root:
-    """Returns the root. The first call makes it: a minute of Debian's packages, half a minute of Python's. Of two processes at
-    a time one waits.
+    """Returns the root. The first call makes it: a minute of Debian's packages, half a minute of
+    Python's. Of two processes at a time one waits.
 
     Raises:
         Missing: this machine cannot have it, or a package could not be fetched.

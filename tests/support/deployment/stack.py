@@ -98,8 +98,9 @@ def deployment(root: Root, work: Path) -> Iterator[Deployment]:
 
 
 _PASSING: Final = (Throttled.type, OutcomeUnknown.type)
-"""Types of problems that the next run mends: writes that met others under load, and answers that were lost
-(LocalEmu's DynamoDB answers a few of the writes that come at the same time with InternalError)."""
+"""Types of problems that the next run mends: writes that met others under load, and answers that
+were lost (LocalEmu's DynamoDB answers a few of the writes that come at the same time with
+InternalError)."""
 
 
 def errors_in(logs: Path) -> dict[str, list[str]]:

@@ -1,11 +1,15 @@
-"""Starts functions by AWS's runtime client and says how much of a processor each start takes, until it asks for its first event.
+"""Starts functions by AWS's runtime client and says how much of a processor each start takes, until
+it asks for its first event.
 
-It runs in the root of ``root.py``, by the Python of its environment ``lambda``, and imports nothing of this project. Its one
-argument is a JSON object; it prints another, from each function to the milliseconds of CPU of each run:
+It runs in the root of ``root.py``, by the Python of its environment ``lambda``, and imports nothing
+of this project. Its one argument is a JSON object; it prints another, from each function to the
+milliseconds of CPU of each run:
 
-    {"functions": {NAME: {"folder": ..., "handler": ..., "layers": [...]}}, "runs": 9, "variables": {...}, "secret": "..."}
+    {"functions": {NAME: {"folder": ..., "handler": ..., "layers": [...]}}, "runs": 9,
+     "variables": {...}, "secret": "..."}
 
-The server that gives events also answers for Parameter Store, so that a start with a secret takes its client and its request.
+The server that gives events also answers for Parameter Store, so that a start with a secret takes
+its client and its request.
 """
 
 from __future__ import annotations

@@ -6,6 +6,6 @@
 ``answers``    versions and identities in the exchanges
 ``servers``    servers of other states of the code
 
-``python -m tests.support.earlier CHECKOUT NAME`` writes the store of another checkout of this project
-into ``tests/data/stores``; ``tests/functional/upgrades`` opens each with today's code.
+``python -m tests.support.earlier CHECKOUT NAME`` writes the store of another checkout of this
+project into ``tests/data/stores``; ``tests/functional/upgrades`` opens each with today's code.
 """

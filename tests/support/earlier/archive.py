@@ -50,7 +50,8 @@ def pack(store: Store, home: Path, s3: Any, path: Path) -> int:
 
 
 def unpack(path: Path, home: Path, s3: Any) -> Store:
-    """Puts a store's files into ``home`` and the files of its tables into S3, and returns the rest."""
+    """Puts a store's files into ``home`` and the files of its tables into S3, and returns the
+    rest."""
     home.mkdir(parents=True, exist_ok=True)
     store = None
     with lzma.open(path) as compressed, tarfile.open(fileobj=compressed) as tar:

@@ -100,7 +100,8 @@ def requests(url: str, token: str) -> Iterator[Requests]:
 
 
 def missing(recorded: Any, today: Any, at: str = "") -> list[str]:
-    """Returns where ``today`` lacks what ``recorded`` has. Members that are new are no difference."""
+    """Returns where ``today`` lacks what ``recorded`` has. Members that are new are no
+    difference."""
     if isinstance(recorded, dict) and isinstance(today, dict):
         return [
             line

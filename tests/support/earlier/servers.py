@@ -66,7 +66,8 @@ class EarlierServer:
 def fill(checkout: Path, commit: str, home: Path, s3_url: str) -> Store:
     """Fills a store in ``home`` by the code of ``checkout`` and returns what was asked of it.
 
-    The server is killed at the end. ``commit`` is the state of ``checkout``; the bucket of the lake exists and is empty.
+    The server is killed at the end. ``commit`` is the state of ``checkout``; the bucket of the lake
+    exists and is empty.
     """
     s3 = aws_client("s3", s3_url)
     with ExitStack() as stack:

@@ -159,7 +159,8 @@ class Story:
         self._ask("POST", f"/v1/tables/{orders}/pins", {"version": 5, "holder": "stream", "ttl_ms": 604_800_000})
 
     def _look(self) -> None:
-        """Reads whose answers must not change. Pages and cursors are recorded with what follows them."""
+        """Reads whose answers must not change. Pages and cursors are recorded with what follows
+        them."""
         orders = self.ids["orders"]
         for path in (
             f"{MAIN}/namespaces",

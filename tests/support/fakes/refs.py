@@ -1,4 +1,5 @@
-"""The refs table in memory: writes are evaluated under one lock, with the store's documented behaviour."""
+"""The refs table in memory: writes are evaluated under one lock, with the store's documented
+behaviour."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 
 
 class FakeRefs:
-    """In-memory ``turnstile.store.ports.Refs``. ``requests`` counts calls the way the service bills them."""
+    """In-memory ``turnstile.store.ports.Refs``. ``requests`` counts calls the way the service bills
+    them."""
 
     def __init__(self, realm: str = "") -> None:
         self.rows: dict[str, Row] = {}

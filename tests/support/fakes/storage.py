@@ -104,7 +104,8 @@ class FakeStorage:
 
 
 class FakeClock:
-    """A clock that moves when told to (``step_ms`` at every look, so that time never stands still by accident)."""
+    """A clock that moves when told to (``step_ms`` at every look, so that time never stands still
+    by accident)."""
 
     def __init__(self, now_ms: int = 1_770_000_000_000, step_ms: int = 1) -> None:
         self.now = now_ms

@@ -1,4 +1,5 @@
-"""Appends with manifests and manifest lists in memory, as a client writes them before its commit."""
+"""Appends with manifests and manifest lists in memory, as a client writes them before its
+commit."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ _ENTRY: Final = {
 
 
 def append(put: Put, get: Get, base: TableMetadata, id: int, now_ms: int) -> Snapshot:
-    """A snapshot with one row in one file, computed from ``base``; its manifest and its list are there."""
+    """A snapshot with one row in one file, computed from ``base``; its manifest and its list are
+    there."""
     parent = base.snapshot(base.current_snapshot_id)
     folder = f"{base.location}/metadata"
     sequence = base.last_sequence_number + 1
@@ -94,7 +96,8 @@ def change_of(path: tuple[str, ...], base: TableMetadata, snapshot: Snapshot) ->
 
 
 def rows_of(get: Get, snapshot: Snapshot) -> dict[str, int]:
-    """The data files of a snapshot, with their sequence numbers; raises AssertionError if one is there twice."""
+    """The data files of a snapshot, with their sequence numbers; raises AssertionError if one is
+    there twice."""
     rows: dict[str, int] = {}
     for listed in avro.read(get(snapshot.manifest_list)):
         for entry in avro.read(get(listed[manifests.PATH])):

@@ -148,7 +148,8 @@ def refused(answer: Answer, status: int, type: str) -> str:
 
 
 def definition(said: Any) -> list[Any]:
-    """Returns the updates that create a table with the metadata ``said`` of a staged one, without properties and rows."""
+    """Returns the updates that create a table with the metadata ``said`` of a staged one, without
+    properties and rows."""
     return [
         {"action": "assign-uuid", "uuid": said["table-uuid"]},
         {"action": "upgrade-format-version", "format-version": said["format-version"]},
@@ -167,7 +168,8 @@ def creation(said: Any) -> list[Any]:
 
 
 def others(client: Iceberg, each: float = 0.4) -> None:
-    """Other changes: what was current before is no longer among the HEADs that the catalog's row remembers."""
+    """Other changes: what was current before is no longer among the HEADs that the catalog's row
+    remembers."""
     for _ in range(RECENT):
         client.services.open_catalog.namespaces.update("main", ("sales",), set={"n": str(client.world.clock.now_ms())})
         days(client.world, each)

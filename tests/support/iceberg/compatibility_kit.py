@@ -1,5 +1,6 @@
-"""Iceberg's own tests of REST catalogs (``iceberg-open-api`` with its test fixtures), unmodified, against a server that runs:
-JUnit's console runs them in a JVM. The same jars hold Iceberg's reference server."""
+"""Iceberg's own tests of REST catalogs (``iceberg-open-api`` with its test fixtures), unmodified,
+against a server that runs: JUnit's console runs them in a JVM. The same jars hold Iceberg's
+reference server."""
 
 from __future__ import annotations
 
@@ -88,8 +89,8 @@ def _fetch(goal: list[str], folder: Path) -> None:
 
 
 def run(uri: str, warehouse: str, folder: Path) -> Outcome:
-    """Runs the kit against the catalog ``warehouse`` of the server at ``uri``; ``folder`` is for its reports. Raises Missing
-    as ``libraries``."""
+    """Runs the kit against the catalog ``warehouse`` of the server at ``uri``; ``folder`` is for
+    its reports. Raises Missing as ``libraries``."""
     properties = {
         "rck.local": "false",
         "rck.requires-namespace-create": "true",

@@ -1,4 +1,5 @@
-"""A Delta table in an Iceberg client's catalog, on fakes: created as an engine would, and committed to by the real commit handler."""
+"""A Delta table in an Iceberg client's catalog, on fakes: created as an engine would, and committed
+to by the real commit handler."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def add(
 
 
 class DeltaTable:
-    """``main.sales.<name>``, partitioned by ``day`` unless other ``fields`` are given; ``path`` is its path in the Iceberg API."""
+    """``main.sales.<name>``, partitioned by ``day`` unless other ``fields`` are given; ``path`` is
+    its path in the Iceberg API."""
 
     def __init__(
         self,
@@ -107,7 +109,8 @@ class DeltaTable:
         return dict(answer.json)
 
     def files(self, **body: Any) -> dict[str, Any]:
-        """The names of the files that a scan reads, each with what is left to filter, of all answers."""
+        """The names of the files that a scan reads, each with what is left to filter, of all
+        answers."""
         answer = self.plan(**body)
         found: dict[str, Any] = {}
         while True:

@@ -1,4 +1,5 @@
-"""CREATE TABLE AS, INSERT and SELECT by DuckDB's Iceberg extension: ``duck_story.py URI HOME``; prints the rows in JSON."""
+"""CREATE TABLE AS, INSERT and SELECT by DuckDB's Iceberg extension: ``duck_story.py URI HOME``;
+prints the rows in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Filters that PyIceberg makes, rows for them, and what they say of a row by Iceberg's and by SQL's evaluation."""
+"""Filters that PyIceberg makes, rows for them, and what they say of a row by Iceberg's and by SQL's
+evaluation."""
 
 from __future__ import annotations
 

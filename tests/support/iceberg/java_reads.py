@@ -1,7 +1,8 @@
-"""Reads metadata files with Iceberg's own Java code, all in one JVM: ``python java_reads.py FOLDER ANSWERS``.
+"""Reads metadata files with Iceberg's own Java code, all in one JVM:
+``python java_reads.py FOLDER ANSWERS``.
 
-It runs in the environment that ``spark41`` makes, and writes what Java said of each file, by its name: null when it could
-be read.
+It runs in the environment that ``spark41`` makes, and writes what Java said of each file, by its
+name: null when it could be read.
 """
 
 from __future__ import annotations

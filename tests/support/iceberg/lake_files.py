@@ -1,4 +1,5 @@
-"""Tables with real manifests in the memory of a fake world, and the files that their metadata name."""
+"""Tables with real manifests in the memory of a fake world, and the files that their metadata
+name."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ class LakeFiles:
         return self.put(location, f"metadata/snap-{id}-{self._count:04}.avro", listed)
 
     def commit(self, live: list[str] | None = None, path: str = T1, *, listed: str = "", **more: Any) -> list[str]:
-        """A snapshot of the table at ``path`` that has ``live`` (None: what there is, and one file more), which is returned."""
+        """A snapshot of the table at ``path`` that has ``live`` (None: what there is, and one file
+        more), which is returned."""
         metadata = self.client.load(path)["metadata"]
         location = metadata["location"]
         current = metadata.get("current-snapshot-id")

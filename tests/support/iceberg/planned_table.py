@@ -1,4 +1,5 @@
-"""An Iceberg table of the real handler whose manifests PyIceberg has written into the world in memory."""
+"""An Iceberg table of the real handler whose manifests PyIceberg has written into the world in
+memory."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ class _Deletes(ManifestWriterV2):
 
 
 class PlannedTable:
-    """Table ``i1`` of columns ``id``, ``region``, ``at``, with partitions by day of ``at`` if ``by_day``."""
+    """Table ``i1`` of columns ``id``, ``region``, ``at``, with partitions by day of ``at`` if
+    ``by_day``."""
 
     def __init__(self, client: Iceberg, name: str = "i1", *, by_day: bool = False) -> None:
         self.client = client
@@ -122,7 +124,8 @@ class PlannedTable:
         return made
 
     def append(self, *files: DataFile, operation: str = "append", kept: Sequence[ManifestFile] | None = None) -> int:
-        """Commits a snapshot that adds these files, data in one manifest and deletes in another. Returns its id."""
+        """Commits a snapshot that adds these files, data in one manifest and deletes in another.
+        Returns its id."""
         self._sequence += 1
         id = self._sequence * 10
         parent = self._sequence * 10 - 10

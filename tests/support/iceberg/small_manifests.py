@@ -1,4 +1,5 @@
-"""Tables with many small manifests in the memory of a fake world, with all members that format 2 requires."""
+"""Tables with many small manifests in the memory of a fake world, with all members that format 2
+requires."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ def nullable(name: str, id: int, kind: Any) -> dict[str, Any]:
 
 
 def entry_schema(*partition: dict[str, Any], more: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
-    """The schema of a manifest's entries, with the fields of its ``partition``, and ``more`` members of a file."""
+    """The schema of a manifest's entries, with the fields of its ``partition``, and ``more``
+    members of a file."""
     described = [
         {"name": "file_path", "type": "string", "field-id": manifests.FILE_PATH},
         {"name": "partition", "type": {"type": "record", "name": "r102", "fields": list(partition)}, "field-id": 102},
@@ -46,7 +48,8 @@ BY_REGION = entry_schema(REGION)
 def entry(
     path: str, region: str | None = None, *, status: int = manifests.ADDED, rows: int = 1, **numbers: Any
 ) -> avro.Record:
-    """An entry; ``numbers``: its snapshot, sequence and file_sequence, which it inherits if they are not given."""
+    """An entry; ``numbers``: its snapshot, sequence and file_sequence, which it inherits if they
+    are not given."""
     return {
         manifests.STATUS: status,
         manifests.ENTRY_SNAPSHOT: numbers.get("snapshot"),
@@ -61,7 +64,8 @@ def entry(
 
 
 class SmallManifests:
-    """Writes what an engine writes that appends without merging: a manifest of its own for each append."""
+    """Writes what an engine writes that appends without merging: a manifest of its own for each
+    append."""
 
     def __init__(self, client: Iceberg, path: str = T1) -> None:
         self.client = client
@@ -84,7 +88,8 @@ class SmallManifests:
         return avro.read(self.client.world.storages.files[found[0]["manifest-list"]][0]) if found else []
 
     def files(self) -> dict[str, tuple[Any, ...]]:
-        """What the current snapshot says of each live file: its entry's numbers, inherited if need be, and its description."""
+        """What the current snapshot says of each live file: its entry's numbers, inherited if need
+        be, and its description."""
         found = dict[str, tuple[Any, ...]]()
         for manifest in self.listed():
             for one in avro.read(self.client.world.storages.files[manifest[manifests.PATH]][0]):
@@ -107,8 +112,8 @@ class SmallManifests:
     def append(
         self, entries: list[avro.Record] | None = None, schema: dict[str, Any] = BY_REGION, **changes: Any
     ) -> str:
-        """Commits a snapshot with one manifest more, and returns the manifest's path. ``changes``: members of its record in the list,
-        by name."""
+        """Commits a snapshot with one manifest more, and returns the manifest's path. ``changes``:
+        members of its record in the list, by name."""
         self._count += 1
         before = self.listed()
         metadata = self.metadata

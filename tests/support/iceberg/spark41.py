@@ -1,4 +1,5 @@
-"""An environment with the Spark that Iceberg's runtime is made for; this project's own is a newer one."""
+"""An environment with the Spark that Iceberg's runtime is made for; this project's own is a newer
+one."""
 
 from __future__ import annotations
 
@@ -13,5 +14,6 @@ SPARK = "pyspark==4.1.*"
 
 
 def python() -> Path:
-    """Returns the environment's interpreter: the first time it takes some minutes and 450 MB. Raises Missing."""
+    """Returns the environment's interpreter: the first time it takes some minutes and 450 MB.
+    Raises Missing."""
     return environment("iceberg-spark-4.1", SPARK)

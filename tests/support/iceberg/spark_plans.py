@@ -1,5 +1,6 @@
-"""Iceberg tables that Spark writes, read by manifests and by plans of the catalog: ``python spark_plans.py URL NAMESPACE``; the last line it
-prints has, for each query, the rows both ways and how many files the catalog planned."""
+"""Iceberg tables that Spark writes, read by manifests and by plans of the catalog:
+``python spark_plans.py URL NAMESPACE``; the last line it prints has, for each query, the rows both
+ways and how many files the catalog planned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Queries by Spark with Iceberg's runtime, as a script of its own: ``python spark_reads.py URL QUERY...``; the last line it prints has the rows in JSON."""
+"""Queries by Spark with Iceberg's runtime, as a script of its own:
+``python spark_reads.py URL QUERY...``; the last line it prints has the rows in JSON."""
 
 from __future__ import annotations
 

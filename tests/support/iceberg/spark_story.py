@@ -64,8 +64,8 @@ def put_manifests_together(url: str) -> None:
 
 
 def compacted(spark: SparkSession, url: str, namespace: str) -> dict[str, Any]:
-    """Manifests put together by the catalog, and data files by Iceberg's own procedure: rows, manifests, files and those that are the
-    same, before and after each."""
+    """Manifests put together by the catalog, and data files by Iceberg's own procedure: rows,
+    manifests, files and those that are the same, before and after each."""
     table = f"lake.{namespace}.small"
     name = f"{namespace}.small"
 

@@ -1,4 +1,5 @@
-"""The tables and queries of TPC-H and TPC-DS, made by DuckDB's generators: ``python tpc.py SUITE FOLDER SCALE`` writes a Parquet file for each table, and prints the names of
+"""The tables and queries of TPC-H and TPC-DS, made by DuckDB's generators:
+``python tpc.py SUITE FOLDER SCALE`` writes a Parquet file for each table, and prints the names of
 the tables and the queries in JSON. SUITE is ``tpch`` or ``tpcds``."""
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def generate(suite: str, folder: Path, scale: float) -> tuple[list[str], list[st
 
 
 def shown(rows: list[Any]) -> list[str]:
-    """Rows as texts in one order; sums of floats depend on the order of files, so these have six digits."""
+    """Rows as texts in one order; sums of floats depend on the order of files, so these have six
+    digits."""
     return sorted(str(tuple(f"{value:.6g}" if isinstance(value, float) else value for value in row)) for row in rows)
 
 

@@ -90,7 +90,8 @@ def cell(origin: str, use: str) -> str:
 
 
 def page() -> str:
-    """Returns the text as the page has it: origins, uses, and a line for each answer other than "works"."""
+    """Returns the text as the page has it: origins, uses, and a line for each answer other than
+    "works"."""
     refused: dict[tuple[str, str], list[str]] = {}
     for origin, use in REFUSED:
         refused.setdefault((origin, cell(origin, use)), []).append(use)

@@ -85,7 +85,8 @@ def protocol(
     return {"protocol": members}
 
 
-LEGACY, LISTED = protocol(), protocol(3, 7, [], [])
+LEGACY = protocol()
+LISTED = protocol(3, 7, [], [])
 MAPPED = field("id", **{"delta.columnMapping.id": 7, "delta.columnMapping.physicalName": "id"})
 INVARIANT = json.dumps({"expression": {"expression": "id > 0"}})
 IDENTITY = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.allowExplicitInsert": True}

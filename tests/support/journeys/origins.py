@@ -1,4 +1,5 @@
-"""Ways in which a table comes to be: each makes ``default.<name>``, or another one, with the column ``id`` and the rows ``FIRST``."""
+"""Ways in which a table comes to be: each makes ``default.<name>``, or another one, with the column
+``id`` and the rows ``FIRST``."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def unity(place: Place) -> Journey:
 
 
 def v1(place: Place) -> Journey:
-    """As docs/api.md says: stage, write version 0 by what the answer requires, give it its name, commit."""
+    """As docs/api.md says: stage, write version 0 by what the answer requires, give it its name,
+    commit."""
     journey = Journey(place, f"default.{place.fresh()}", list(FIRST))
     name = journey.name.partition(".")[2]
     staged = place.ask("POST", f"{NAMESPACES}/default/staging-tables", {"name": name})

@@ -69,7 +69,8 @@ class Journey(msgspec.Struct):
         return dict(self.place.ask("GET", self.path))
 
     def staged_append(self, loaded: dict[str, Any], ids: list[int]) -> dict[str, Any]:
-        """Writes a data file below the table's location, and returns the commit that adds it, for a request of ``/v1``."""
+        """Writes a data file below the table's location, and returns the commit that adds it, for a
+        request of ``/v1``."""
         version = int(loaded["latest"]) + 1
         folder = folder_of(loaded["location"])
         name = f"{uuid.uuid4()}.parquet"

@@ -1,7 +1,9 @@
-"""``aws`` for tests, where there may be none: the service, the operation and the options of a command line as botocore's models describe
-them, with ``--query``, ``--output text``, ``wait`` and the shorthand ``Key=value,Key=value``. What it does not know fails.
+"""``aws`` for tests, where there may be none: the service, the operation and the options of a
+command line as botocore's models describe them, with ``--query``, ``--output text``, ``wait`` and
+the shorthand ``Key=value,Key=value``. What it does not know fails.
 
-    python tests/support/roles/aws_cli.py lambda put-function-concurrency --function-name f --reserved-concurrent-executions 0
+    python tests/support/roles/aws_cli.py lambda put-function-concurrency
+        --function-name f --reserved-concurrent-executions 0
 """
 
 from __future__ import annotations

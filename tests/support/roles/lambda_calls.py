@@ -11,7 +11,8 @@ from tests.support.roles.resolved import Resolved
 
 
 def calls_of_lambda(stack: Resolved, function: str) -> Iterator[Call]:
-    """Logs, streams, queues of failures, traces, interfaces and environment of a function of this stack, as AWS documents what each needs."""
+    """Logs, streams, queues of failures, traces, interfaces and environment of a function of this
+    stack, as AWS documents what each needs."""
     properties = stack.resources[function]["Properties"]
     log = f"{stack.value({'Fn::GetAtt': [properties['LoggingConfig']['LogGroup'].rpartition('/')[2], 'Arn']})}"
     for action in ("logs:CreateLogStream", "logs:PutLogEvents"):

@@ -139,7 +139,8 @@ class Paths:
     def operations(self) -> None:
         """Every operation of the functions commit, catalog and plans.
 
-        A realm serves one operation after the other, until one is refused after what others did: it has a realm of its own then.
+        A realm serves one operation after the other, until one is refused after what others did: it
+        has a realm of its own then.
         """
         realm = access.Realm()
         for name, operation in OPERATIONS.items():
@@ -178,7 +179,8 @@ class Paths:
         assert answer.status < 300, answer.text
 
     def awaited(self) -> None:
-        """A table that was registered before its version 0, which came since: whichever request names it, its function adopts it."""
+        """A table that was registered before its version 0, which came since: whichever request
+        names it, its function adopts it."""
         delta_v1 = f"{B}/delta/v1/catalogs/main/schemas/sales/tables/a1"
         old = f"{B}/tables/main.sales.a1"
         own = "/v1/catalogs/main/namespaces/sales/tables/a1"
@@ -210,7 +212,8 @@ class Paths:
                 assert row is not None and row["state"] == "active", "it was not adopted"
 
     def large_commits(self) -> None:
-        """A commit so large that it is copied in parts, by each function that publishes; the file is there when it is done."""
+        """A commit so large that it is copied in parts, by each function that publishes; the file
+        is there when it is done."""
         for module in ("store.ports", "delta.commits", "adapters.s3"):
             self._patch.setattr(f"turnstile.{module}.PIECE_BYTES", 16 * 1024)
         for name in ("catalog", "publish", "sweep"):
@@ -288,7 +291,8 @@ class Paths:
                 yield name, lambda world=world: self._gc(world, "collect", SCHEDULED)
 
     def _stop_after_two_transactions(self, world: Any, group: GroupRequest) -> None:
-        """The coordinator dies: some tables have their entry, and the group is neither committed nor aborted."""
+        """The coordinator dies: some tables have their entry, and the group is neither committed
+        nor aborted."""
         transact = world.refs.transact
         left = [2]
 
@@ -325,7 +329,8 @@ class Paths:
             assert answer.status == 200, answer.text
 
     def iceberg_merges(self) -> None:
-        """Appends that are merged, a key of a repeated request, purges, clones and Delta tables read as Iceberg ones."""
+        """Appends that are merged, a key of a repeated request, purges, clones and Delta tables
+        read as Iceberg ones."""
         api = Iceberg()
         api.create("t1")
         small = SmallManifests(api)
@@ -353,7 +358,8 @@ class Paths:
             assert api.delete(T1, purgeRequested="true").status == 204
 
     def _merge(self, api: Iceberg) -> None:
-        """A client appends to a snapshot that is not the newest any more; while it is merged, another commit comes first."""
+        """A client appends to a snapshot that is not the newest any more; while it is merged,
+        another commit comes first."""
         with tempfile.TemporaryDirectory() as folder:
             lake = Lake(Path(folder))
             first = lake.append(1, None, 1)
@@ -421,7 +427,8 @@ class Paths:
         return {"eventID": "1", "eventName": "MODIFY", "dynamodb": change}
 
     def publish(self) -> None:
-        """All kinds of commits; records that come late; a table that cannot be published and is noted."""
+        """All kinds of commits; records that come late; a table that cannot be published and is
+        noted."""
         world = self.world()
         good = Table(world, table_id(1))
         stuck = Table(world, table_id(2))
@@ -444,7 +451,8 @@ class Paths:
             stuck.put(published_path(2), stuck.ratified[2])
 
     def events(self) -> None:
-        """Runs the records of the stream, the sweep after lost ones, and the events that a bus misses."""
+        """Runs the records of the stream, the sweep after lost ones, and the events that a bus
+        misses."""
         world = self.world()
         table = Table(world, table_id(1))
         app = Function("events")
@@ -487,7 +495,8 @@ class Paths:
     # -- schedules ----------------------------------------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Checkpoints of tables that events name, of those that failed, of all; follow-ups to everything they can name."""
+        """Checkpoints of tables that events name, of those that failed, of all; follow-ups to
+        everything they can name."""
         world = self.world()
         parameters = self._stack.parameters
         function_arn = parameters["FollowUpFunctions"].split(",")[0]
@@ -577,7 +586,8 @@ class Paths:
             return getattr(app, name)(event, LONG)
 
     def sweep(self) -> None:
-        """Runs the sweep: lost records of the stream, tables that fail, tables that were restored."""
+        """Runs the sweep: lost records of the stream, tables that fail, tables that were
+        restored."""
         world = self.world()
         tables = [Table(world, table_id(number)) for number in range(3)]
         for table in tables:
@@ -615,7 +625,8 @@ class Paths:
                 assert table.head.state == "active"
 
     def collect(self) -> None:
-        """All that a Delta table leaves behind, on a schedule and when asked; also by the catalog function."""
+        """All that a Delta table leaves behind, on a schedule and when asked; also by the catalog
+        function."""
         for name, event in (("schedule", SCHEDULED), ("event", {})):
             realm = access.Realm()
             world = realm.world
@@ -642,7 +653,8 @@ class Paths:
                 assert done["problems"] in (0, ()), done
 
     def collect_iceberg(self) -> None:
-        """The daily maintenance of Iceberg tables: snapshots expire, manifests are put together, files that nothing names go."""
+        """The daily maintenance of Iceberg tables: snapshots expire, manifests are put together,
+        files that nothing names go."""
         spec = {"spec-id": 0, "fields": [{"source-id": 2, "field-id": 1000, "name": "region", "transform": "identity"}]}
         properties = {
             EXPIRE: "true", REMOVE: "true", REWRITE: "true", MIN_COUNT: "4", MAX_SNAPSHOT_AGE: "0",

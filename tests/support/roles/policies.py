@@ -1,5 +1,5 @@
-"""What a role of template.yaml allows: its statements one action and one resource at a time, judged by an evaluator of IAM's rules
-that is not this project's (ministack's)."""
+"""What a role of template.yaml allows: its statements one action and one resource at a time, judged
+by an evaluator of IAM's rules that is not this project's (ministack's)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.support.roles.resolved import ACCOUNT, REGION, Resolved
 
 
 class Grant(NamedTuple):
-    """One action on one resource that a statement allows. ``where``: the policy, and the number of the statement in it."""
+    """One action on one resource that a statement allows. ``where``: the policy, and the number of
+    the statement in it."""
 
     role: str
     where: str
@@ -23,7 +24,8 @@ class Grant(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Something that a function, or Lambda in its name, asks of AWS. ``keys``: of the rows, for DynamoDB's conditions."""
+    """Something that a function, or Lambda in its name, asks of AWS. ``keys``: of the rows, for
+    DynamoDB's conditions."""
 
     function: str
     action: str
@@ -134,5 +136,6 @@ def refused(roles: dict[str, Role], calls: Iterable[Call]) -> list[Call]:
 
 
 def unused(role: Role, calls: list[Call]) -> list[Grant]:
-    """What the role grants and none of the calls needs: without it, all of them are allowed just the same."""
+    """What the role grants and none of the calls needs: without it, all of them are allowed just
+    the same."""
     return [grant for grant in role.grants() if all(role.without(grant).allows(call) for call in calls)]

@@ -114,7 +114,8 @@ class Recorder:
                 return make(client, operation, params)
             except ClientError as error:
                 if service == "s3" and error.response.get("Error", {}).get("Code") in _ABSENT:
-                    # S3 says that a file is absent only to those who may list, and AccessDenied to all others.
+                    # S3 says that a file is absent only to those who may list, and AccessDenied to
+                    # all others.
                     bucket = f"arn:aws:s3:::{params['Bucket']}"
                     recorder._judge(Call(function, "s3:ListBucket", bucket), operation)
                 raise

@@ -1,4 +1,5 @@
-"""template.yaml as CloudFormation would create it for some parameters: conditions decided, references replaced."""
+"""template.yaml as CloudFormation would create it for some parameters: conditions decided,
+references replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ _ARNS: Final = {
 
 
 class Resolved:
-    """The resources of a template that exist for these parameters; what is not given has its default."""
+    """The resources of a template that exist for these parameters; what is not given has its
+    default."""
 
     def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         self._template = template

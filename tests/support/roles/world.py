@@ -1,4 +1,5 @@
-"""A world on tables and buckets of an emulator that tests handle like the one in memory: ``refs.rows``, ``storages.files``."""
+"""A world on tables and buckets of an emulator that tests handle like the one in memory:
+``refs.rows``, ``storages.files``."""
 
 from __future__ import annotations
 
@@ -25,8 +26,9 @@ _NUMBERS: Final = itertools.count(1)
 
 
 class StoredWorld(World):
-    """A world of its own below a folder of the two roots, in a part of the tables that no other has. ``file:///lake`` of the tests is in
-    the lake's bucket, ``s3://other`` in that of imports."""
+    """A world of its own below a folder of the two roots, in a part of the tables that no other
+    has. ``file:///lake`` of the tests is in the lake's bucket, ``s3://other`` in that of
+    imports."""
 
     @classmethod
     def on(cls, tables: Backend, files: Backend, realm: str) -> StoredWorld:
@@ -50,7 +52,8 @@ def make_buckets(backend: Backend) -> None:
 
 
 class _Objs(DynamoObjs):
-    """Nothing is kept: each function has a cache of its own, and the first of its requests finds it empty."""
+    """Nothing is kept: each function has a cache of its own, and the first of its requests finds it
+    empty."""
 
     def _keep(self, obj: Obj) -> None:
         """Forgets it."""

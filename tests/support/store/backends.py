@@ -37,7 +37,8 @@ REALM: Final = "contract"
 REFS_TABLE: Final = "contract-refs"
 OBJS_TABLE: Final = "contract-objs"
 
-# On a busy machine an emulator may answer late. Answers that are lost are the subject of tests that lose them on purpose.
+# On a busy machine an emulator may answer late. Answers that are lost are the subject of tests that
+# lose them on purpose.
 opening.CONNECT_S = opening.READ_S = 60.0  # type: ignore[misc]
 PATIENT: Final = Patience(deadline_s=60.0, first_s=0.025, longest_s=0.5)
 
@@ -166,7 +167,8 @@ class SqliteBackend(Backend):
 
 
 def known_gap(request: pytest.FixtureRequest, backend: Backend, **gaps: str) -> None:
-    """Expect the rest of the test to fail where ``backend`` is known not to do what AWS does; a fix is noticed.
+    """Expect the rest of the test to fail where ``backend`` is known not to do what AWS does; a fix
+    is noticed.
 
     ``gaps``: backend name (with underscores) = what it does instead.
     """

@@ -1,6 +1,6 @@
-"""DynamoDB's side of one warm commit, recorded: a server that gives every operation the same answer, over real HTTP/1.1
-connections that stay open. For the cost of a request to its client; the meaning of a request is
-tested elsewhere.
+"""DynamoDB's side of one warm commit, recorded: a server that gives every operation the same
+answer, over real HTTP/1.1 connections that stay open. For the cost of a request to its client; the
+meaning of a request is tested elsewhere.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def _json(members: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def serving(answers: Mapping[str, CannedAnswer], *, own_process: bool = False) -> Iterator[str]:
-    """The URL of a server that answers operations by their names (``UpdateItem``), and by their table (``GetItem/objs``)."""
+    """The URL of a server that answers operations by their names (``UpdateItem``), and by their
+    table (``GetItem/objs``)."""
     packed = {operation: given.packed() for operation, given in answers.items()}
     if not own_process:
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -132,9 +133,9 @@ def _answer_all(connection: socket.socket, packed: Mapping[str, bytes]) -> None:
 class WarmCommit:
     """A small inline commit as Spark makes it, to a table that carries ``unpublished`` others.
 
-    ``event`` is the gateway's, and ``rival`` that of another commit of the same version; ``item`` is the table's row, as
-    accepting the first leaves it, which refuses the second; ``reads`` answers the reads of a
-    sandbox before its first commit: the row as it was before (``before``).
+    ``event`` is the gateway's, and ``rival`` that of another commit of the same version; ``item``
+    is the table's row, as accepting the first leaves it, which refuses the second; ``reads``
+    answers the reads of a sandbox before its first commit: the row as it was before (``before``).
     """
 
     def __init__(self, space: Space, *, unpublished: int = 8) -> None:
@@ -174,7 +175,8 @@ class WarmCommit:
         self.rival = self._propose(version, _append(str(uuid.uuid4()), now_ms))
 
     def warm(self, ratifier: Ratifier) -> None:
-        """Has a process know the table as it was before the commit, which it proposes again and again: else it would only read."""
+        """Has a process know the table as it was before the commit, which it proposes again and
+        again: else it would only read."""
         ratifier.learn(self.before)
 
     def _propose(self, version: int, content: bytes) -> dict[str, Any]:

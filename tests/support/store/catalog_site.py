@@ -14,7 +14,8 @@ PATH = "/v1/catalogs/main/transactions"
 
 
 class Lake(Site):
-    """A site with a second Delta table ``second`` at version 0 and the Iceberg table ``ice``, in ``main.sales``."""
+    """A site with a second Delta table ``second`` at version 0 and the Iceberg table ``ice``, in
+    ``main.sales``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +49,8 @@ class Lake(Site):
         return dict(answer.json["metadata"]["properties"])
 
     def state(self) -> Any:
-        """All rows, and the files of tables. (Objs that nothing leads to may be written; gc removes them.)"""
+        """All rows, and the files of tables. (Objs that nothing leads to may be written; gc removes
+        them.)"""
         return dict(self.world.refs.rows), dict(self.world.storages.files)
 
 

@@ -1,4 +1,5 @@
-"""The clauses of conditional writes by invariant; ``python -m tests.support.store.clauses`` prints them (docs/invariants.md)."""
+"""The clauses of conditional writes by invariant; ``python -m tests.support.store.clauses`` prints
+them (docs/invariants.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Clients whose answers a test decides, and one that botocore alone made; requests as they go over the wire, counted below
-every adapter; items as the service weighs them.
+"""Clients whose answers a test decides, and one that botocore alone made; requests as they go over
+the wire, counted below every adapter; items as the service weighs them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ def _session() -> botocore.session.Session:
 
 
 def plain_dynamodb(url: str, **config: Any) -> Any:
-    """A client of DynamoDB as botocore makes it, without ``adapters/dynamo/transport.py`` and without retries."""
+    """A client of DynamoDB as botocore makes it, without ``adapters/dynamo/transport.py`` and
+    without retries."""
     retries = {"mode": "standard", "total_max_attempts": 1}
     limits = Config(retries=retries, parameter_validation=False, read_timeout=60, **config)
     return _session().create_client("dynamodb", "us-east-1", endpoint_url=url, config=limits)
 
 
 class Scripted:
-    """Gives the scripted outcomes one after the other, the last one for ever, and records what was asked."""
+    """Gives the scripted outcomes one after the other, the last one for ever, and records what was
+    asked."""
 
     def __init__(self, *outcomes: Any) -> None:
         self._outcomes = list(outcomes)
@@ -58,7 +60,8 @@ class Deaf:
             return getattr(self._client, operation)  # type: ignore[no-any-return]
 
         def call(**asked: Any) -> Any:
-            self._lost, deaf = self._lost - 1, self._lost > 0
+            deaf = self._lost > 0
+            self._lost -= 1
             try:
                 return getattr(self._client, operation)(**asked)
             finally:

@@ -1,16 +1,18 @@
 """A disk beneath SQLite that loses power, fills up and fails.
 
-SQLite reads and writes real files in ``folder`` through a VFS of this module, so locks and shared memory are the real
-ones. Beside them the disk keeps the durable content: the bytes of each file when it was synced
-last, and the names that the folder held when the folder was synced last. After ``lose_power`` every
-call fails; ``remains`` writes the state after a restart of the machine into another folder:
+SQLite reads and writes real files in ``folder`` through a VFS of this module, so locks and shared
+memory are the real ones. Beside them the disk keeps the durable content: the bytes of each file
+when it was synced last, and the names that the folder held when the folder was synced last. After
+``lose_power`` every call fails; ``remains`` writes the state after a restart of the machine into
+another folder:
 
 * bytes that were not synced are gone; or, ``torn``, each of their sectors is there or not, in any
   combination, and the bytes between are zeros or rubbish;
 * a file that was created or deleted since the folder was synced is there or not.
 
-SQLite's own VFS syncs the folder at the first sync of a journal or WAL that it has opened for creating, and at a delete
-that asks for it. This module counts a name as durable from then on, not earlier.
+SQLite's own VFS syncs the folder at the first sync of a journal or WAL that it has opened for
+creating, and at a delete that asks for it. This module counts a name as durable from then on, not
+earlier.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""dynoxide: DynamoDB's API on SQLite, built once from its published crate and kept in the cache folder."""
+"""dynoxide: DynamoDB's API on SQLite, built once from its published crate and kept in the cache
+folder."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ BUILD_SECONDS: Final = 1800
 
 
 def build() -> Path:
-    """Returns the program. The first call compiles it by the crate's own lock: some 4 minutes on two
-    processors. Of two processes at a time one waits.
+    """Returns the program. The first call compiles it by the crate's own lock: some 4 minutes on
+    two processors. Of two processes at a time one waits.
 
     Raises:
         Missing: there is no cargo, or an older one, or the crate cannot be downloaded or built.

@@ -1,4 +1,5 @@
-"""What a fleet costs, counted at the ports by DynamoDB's rules (``tests.support.meter``): a beat in fleets of several sizes, and granules that change hands."""
+"""What a fleet costs, counted at the ports by DynamoDB's rules (``tests.support.meter``): a beat in
+fleets of several sizes, and granules that change hands."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Cost:
 
 
 class Fleet:
-    """Members on one store whose requests are counted, with one clock that only ``beat`` moves. Ids are random, as real ones are."""
+    """Members on one store whose requests are counted, with one clock that only ``beat`` moves. Ids
+    are random, as real ones are."""
 
     def __init__(self, granules: dict[str, int]) -> None:
         self.meter = Meter()
@@ -73,7 +75,8 @@ def beat(members: int, granules: dict[str, int] = SERVER) -> Cost:
 
 
 def hand_over() -> Cost:
-    """A granule that changes hands, of many: its part of the transactions that give half of them to a second member."""
+    """A granule that changes hands, of many: its part of the transactions that give half of them to
+    a second member."""
     count = 20 * GRANULES_PER_WRITE
     fleet = Fleet({"publish": count})
     fleet.join(2)

@@ -47,11 +47,13 @@ def is_writable(file: Path) -> bool:
 
 
 class Fleet:
-    """Servers of one store, by number; each has a home and a port of its own, and keeps them when it starts again.
+    """Servers of one store, by number; each has a home and a port of its own, and keeps them when
+    it starts again.
 
     Args:
         folder: of the homes, the lake and, without ``endpoint``, the SQLite file.
-        endpoint: where dynoxide listens, with the tables of ``backends``; each fleet is a realm of its own there.
+        endpoint: where dynoxide listens, with the tables of ``backends``; each fleet is a realm of
+            its own there.
         endpoints: by which other addresses some servers reach it.
     """
 
@@ -115,7 +117,8 @@ class Fleet:
         return [f"http://127.0.0.1:{port}" for port in self._ports.values()]
 
     def pids(self, number: int, process: str = "") -> list[int]:
-        """The processes of a server by name: ``main``, ``http``, ``owner``, ``background``, ``light-work``; all of them for no name."""
+        """The processes of a server by name: ``main``, ``http``, ``owner``, ``background``,
+        ``light-work``; all of them for no name."""
         pids = self.servers[number].pids
         children = list(children_of(self._settings(number)))
         names = ["main", *["http"] * (len(pids) - 1 - len(children)), *children]
@@ -130,7 +133,8 @@ class Fleet:
             del self.servers[number]
 
     def freeze(self, number: int, process: str = "") -> list[int]:
-        """SIGSTOP for processes of a server; returns them. None has the lock of a SQLite file, which no other process could write then."""
+        """SIGSTOP for processes of a server; returns them. None has the lock of a SQLite file,
+        which no other process could write then."""
         while True:
             pids = self.pids(number, process)
             _send(pids, signal.SIGSTOP)
@@ -159,7 +163,8 @@ class Fleet:
         return eventually(lambda: report if holds(report := self.report()) else None, RESTS_S, what)
 
     def rests(self, members: int | None = None) -> FleetReport:
-        """The report as soon as each of ``members`` (by default all servers that run) owns a part, and together they own everything."""
+        """The report as soon as each of ``members`` (by default all servers that run) owns a part,
+        and together they own everything."""
         count = len(self.servers) if members is None else members
         return self.until(lambda report: rests(report, count), f"{count} members own everything")
 
@@ -176,7 +181,8 @@ class Fleet:
 
 
 def rests(report: FleetReport, members: int) -> bool:
-    """Whether a fleet has so many members, each of which owns a part, and every granule is owned by one of them."""
+    """Whether a fleet has so many members, each of which owns a part, and every granule is owned by
+    one of them."""
     ids = {member.id for member in report.members}
     owned = [granule for granule in report.granules if granule.owner in ids]
     return (

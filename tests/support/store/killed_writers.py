@@ -1,7 +1,8 @@
 """Processes that write to one SQLite file, some of which are killed in the middle of it.
 
-``python -m tests.support.store.killed_writers <file> <name>`` is one of them: four threads raise counters of rows by
-conditional writes, two rows in a transaction now and then, and each prints what it was told before it goes on.
+``python -m tests.support.store.killed_writers <file> <name>`` is one of them: four threads raise
+counters of rows by conditional writes, two rows in a transaction now and then, and each prints what
+it was told before it goes on.
 """
 
 from __future__ import annotations
@@ -55,8 +56,10 @@ class Writers:
             self._start()
 
     def wait_until_all_write(self, answers: int) -> None:
-        """Return when each process was told of so many further writes. Raises TimeoutError if one is stuck."""
-        left, end = dict.fromkeys(self._readers, answers), time.monotonic() + PATIENCE_S
+        """Return when each process was told of so many further writes. Raises TimeoutError if one
+        is stuck."""
+        left = dict.fromkeys(self._readers, answers)
+        end = time.monotonic() + PATIENCE_S
         while any(count > 0 for count in left.values()):
             try:
                 process, line = self._told.get(timeout=max(0.0, end - time.monotonic()))

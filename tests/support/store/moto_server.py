@@ -1,7 +1,8 @@
 """moto's emulation of AWS, a request at a time: ``python moto_server.py PORT``.
 
-``moto.server`` answers each request in a thread of its own, and looks whether a file is there before it writes it: of several
-conditional PUTs at once more than one can win, which S3 excludes and the contract relies on.
+``moto.server`` answers each request in a thread of its own, and looks whether a file is there
+before it writes it: of several conditional PUTs at once more than one can win, which S3 excludes
+and the contract relies on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Retries of a store's client on a clock of their own: no test waits, and no busy machine ends a deadline early."""
+"""Retries of a store's client on a clock of their own: no test waits, and no busy machine ends a
+deadline early."""
 
 from __future__ import annotations
 

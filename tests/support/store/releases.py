@@ -1,9 +1,9 @@
 """Two releases of the product on one store: this one, and a newer one that knows one format more.
 
-``NewerRelease`` is a process on a copy of ``layers`` in which ``KNOWN`` is raised by one and entries have a member more, which
-every commit of it fills. ``python -m tests.support.store.releases <file>`` runs it: commands as
-lines of JSON, and an answer to each. ``act`` carries out the same commands in this process, as the
-older release.
+``NewerRelease`` is a process on a copy of ``layers`` in which ``KNOWN`` is raised by one and
+entries have a member more, which every commit of it fills.
+``python -m tests.support.store.releases <file>`` runs it: commands as lines of JSON, and an answer
+to each. ``act`` carries out the same commands in this process, as the older release.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ NEWER: Final = (
 
 
 class NewerRelease:
-    """A process of the newer release on the store in ``path``; its code is copied below ``folder``. A context: it is gone at its
-    end."""
+    """A process of the newer release on the store in ``path``; its code is copied below ``folder``.
+    A context: it is gone at its end."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         layers = folder / "layers"
@@ -142,7 +142,8 @@ def create_table(world: World, id: str, lake: Path) -> None:
 
 
 def act(world: World, do: str, table: str = "", **more: Any) -> dict[str, Any]:
-    """Carries out one command with the code of this process; a refusal is the answer ``refused``, with its type."""
+    """Carries out one command with the code of this process; a refusal is the answer ``refused``,
+    with its type."""
     try:
         return _act(world, do, table, more)
     except TurnstileError as error:

@@ -124,20 +124,24 @@ class Servers:
 
     def get(self, name: str) -> Backend:
         """The backend of that name; skips the test, with the reason, where it cannot be had."""
-        if name not in self._backends:
-            try:
-                self._backends[name] = self._start(name)
-            except Missing as missing:
-                NOT_CHECKED.add(str(missing))
-                pytest.skip(str(missing))
-        return self._backends[name]
+        try:
+            return self._find(name)
+        except Missing as missing:
+            NOT_CHECKED.add(str(missing))
+            pytest.skip(str(missing))
 
     def dynamodb(self) -> Backend:
         """The faster of the backends that speak DynamoDB's API."""
         try:
-            return self._backends.get(DYNOXIDE) or self._backends.setdefault(DYNOXIDE, self._start(DYNOXIDE))
+            return self._find(DYNOXIDE)
         except Missing:
             return self.get(MINISTACK)
+
+    def _find(self, name: str) -> Backend:
+        """The backend of that name, started once. Raises Missing where it cannot be had."""
+        if name not in self._backends:
+            self._backends[name] = self._start(name)
+        return self._backends[name]
 
     def _start(self, name: str) -> Backend:
         if name == FAKE:

@@ -20,8 +20,10 @@ class Faults:
 
     Args:
         seed: of the random numbers.
-        lost: the part of the writes whose answers are lost: of half of these the write is not applied.
-        throttled: the part of all requests that are put off until the adapter gives up, so without effect.
+        lost: the part of the writes whose answers are lost: of half of these the write is not
+            applied.
+        throttled: the part of all requests that are put off until the adapter gives up, so without
+            effect.
     """
 
     def __init__(self, seed: int, *, lost: float = 0.0, throttled: float = 0.0) -> None:

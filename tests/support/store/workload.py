@@ -167,7 +167,8 @@ class Workload:
 
 
 def consume(database: Database, record: Record, most: int = 7) -> bool:
-    """Take some changes from the feed, look at their rows, and keep the cursor; whether there were any."""
+    """Take some changes from the feed, look at their rows, and keep the cursor; whether there were
+    any."""
     keys, seq = database.changes(CONSUMER, most=most)
     if keys:
         rows = SqliteRefs(database, realm="r", clock=SystemClock()).read_many(list(keys))

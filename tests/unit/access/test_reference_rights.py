@@ -54,7 +54,8 @@ def test_i12_a_principal_in_more_roles_than_a_condition_holds_has_the_same_right
     """One read more, and the right it has is still a condition of the write."""
     world = fake_world()
     crowd = Principal("bob", frozenset(f"role{number:03d}" for number in range(3 * MAX_NAMES)))
-    owner, member = NamedRefs(world, ANN), NamedRefs(world, crowd)
+    owner = NamedRefs(world, ANN)
+    member = NamedRefs(world, crowd)
     token = owner.create("r", "a").entry.token
     with pytest.raises(PermissionDenied):
         member.swap("r", token, "b")

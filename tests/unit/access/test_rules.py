@@ -79,7 +79,8 @@ def test_i12_a_privilege_holds_on_everything_below_where_it_was_granted(chain: C
 
 @given(chain=CHAINS, rule=st.sampled_from([rules.read_table, rules.modify_table, rules.write_files]))
 def test_i12_owning_what_a_table_is_in_is_no_right_to_its_data(chain: Chain, rule: Rule) -> None:
-    """As owner of everything above, but not of the table, one needs exactly what everybody needs."""
+    """As owner of everything above, but not of the table, one needs exactly what everybody
+    needs."""
     assert chain.table is not None
     above = Chain(
         msgspec.structs.replace(chain.catalog, owner="ann"),
@@ -119,8 +120,8 @@ def test_i12_a_role_is_as_good_as_its_member_and_an_admin_as_any_principal(chain
 
 @given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES), there=st.integers(0, 4))
 def test_i12_what_is_missing_is_answered_as_if_it_had_another_owner(chain: Chain, rule: Rule, there: int) -> None:
-    """Refused for the missing: refused for the existing without rights of its own. Told that it is missing: would have
-    been let in, or may create it."""
+    """Refused for the missing: refused for the existing without rights of its own. Told that it is
+    missing: would have been let in, or may create it."""
     existing = chain.levels[: min(there, len(chain.levels))]
     missing = padded_chain(existing, len(chain.schemas), table=True)
     existing = msgspec.structs.replace(missing, missing=None)

@@ -44,7 +44,8 @@ def test_a_key_that_the_issuer_adds_is_found_without_a_restart() -> None:
 
 
 def test_a_key_that_the_issuer_adds_during_the_pause_is_asked_for_again_not_refused() -> None:
-    """Somebody's unknown key began the pause; whoever has a good token of the next key must not pay for it."""
+    """Somebody's unknown key began the pause; whoever has a good token of the next key must not pay
+    for it."""
     issuer = Issuer(jwk("rsa"))
     ticks = Ticks()
     found = keys(issuer, ticks)
@@ -90,7 +91,8 @@ def test_i12_strangers_cannot_make_us_flood_the_issuer(steps: list[tuple[float, 
 
 @given(st.lists(st.tuples(st.floats(0, 900), st.booleans(), st.sampled_from(["rsa", "bad"])), max_size=40))
 def test_i12_an_issuer_that_comes_and_goes_makes_no_wrong_answer(steps: list[tuple[float, bool, str]]) -> None:
-    """A known key is accepted while it is not too old, an unknown one never; refused only by the issuer's word."""
+    """A known key is accepted while it is not too old, an unknown one never; refused only by the
+    issuer's word."""
     issuer = Issuer(jwk("rsa"))
     ticks = Ticks()
     found = keys(issuer, ticks)
@@ -139,8 +141,10 @@ def test_old_keys_count_while_the_issuer_is_away_but_not_for_ever() -> None:
 
 
 def test_a_request_with_a_known_key_does_not_wait_for_another_ones_fetch() -> None:
-    issuer, ticks = Issuer(jwk("rsa")), Ticks()
-    reached, go = threading.Event(), threading.Event()
+    issuer = Issuer(jwk("rsa"))
+    ticks = Ticks()
+    reached = threading.Event()
+    go = threading.Event()
 
     def slow(url: str) -> Mapping[str, Any]:
         if issuer.rounds:

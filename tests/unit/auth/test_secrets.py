@@ -26,7 +26,8 @@ _number = count()
 
 
 class Store:
-    """A store of secrets: ``text`` is its secret, or the exception that it raises; ``reads`` counts."""
+    """A store of secrets: ``text`` is its secret, or the exception that it raises; ``reads``
+    counts."""
 
     def __init__(self, **members: str) -> None:
         self.text: str | Exception = json.dumps(members)
@@ -109,7 +110,7 @@ def test_a_clock_that_went_back_does_not_keep_it_from_being_read() -> None:
     assert held.members() == {"token": "b"}
 
 
-# -- authentication -------------------------------------------------------------------------------------------------------
+# -- authentication ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -201,7 +202,7 @@ def test_the_keys_that_sign_follow_the_secret(store: Any) -> None:
     assert services.signed_tokens is not first
 
 
-# -- where secrets are ----------------------------------------------------------------------------------------------------
+# -- where secrets are -------------------------------------------------------------------------------------------------
 
 
 def test_the_secret_of_the_lake_and_that_of_tokens_are_two(monkeypatch: pytest.MonkeyPatch) -> None:

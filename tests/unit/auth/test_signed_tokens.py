@@ -94,7 +94,8 @@ def test_i12_a_token_without_a_signature_is_refused_however_it_says_so() -> None
 
 @pytest.mark.parametrize("alg", ["HS256", "HS384", "HS512"])
 def test_i12_a_public_key_is_no_secret(alg: str) -> None:
-    """HMAC confusion: signed with what everybody can read, in the name of the issuer and in ours."""
+    """HMAC confusion: signed with what everybody can read, in the name of the issuer and in
+    ours."""
     import hashlib
     import hmac
 

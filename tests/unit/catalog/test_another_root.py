@@ -1,4 +1,5 @@
-"""A deployment with another lake root: tables at the old one live, are published, dropped and purged as before (I10)."""
+"""A deployment with another lake root: tables at the old one live, are published, dropped and
+purged as before (I10)."""
 
 from __future__ import annotations
 

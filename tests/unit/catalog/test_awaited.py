@@ -1,4 +1,5 @@
-"""Tables that are registered before their version 0 is written: named, adopted, dropped and given up, each against the others (I25)."""
+"""Tables that are registered before their version 0 is written: named, adopted, dropped and given
+up, each against the others (I25)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Named traps that other coordinators fell into: names, drops and transactions over several rows."""
+"""Named traps that other coordinators fell into: names, drops and transactions over several
+rows."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_i9_the_absence_of_a_name_is_not_remembered() -> None:
 
 
 class ForgetsTokens:
-    """refs that lose the answer of a transaction and, by the time it is sent again, have forgotten its token."""
+    """refs that lose the answer of a transaction and, by the time it is sent again, have forgotten
+    its token."""
 
     def __init__(self, plain: Any) -> None:
         self._plain = plain
@@ -114,7 +116,8 @@ def test_i3_i9_a_request_token_older_than_ten_minutes_makes_no_second_change(ope
 
 
 class MovesThenMute:
-    """refs on which somebody else changes the catalog first; the next change is applied and never answered."""
+    """refs on which somebody else changes the catalog first; the next change is applied and never
+    answered."""
 
     def __init__(self, services: CatalogServices) -> None:
         self._services = services

@@ -192,9 +192,11 @@ def test_i3_a_swap_that_is_throttled_after_a_lost_answer_is_unknown_and_not_refu
 
 @pytest.mark.parametrize("fault", [Throttled, StorageFault])
 def test_i3_what_cannot_be_read_of_the_history_leaves_the_outcome_unknown(fault: type[Exception]) -> None:
-    """The swap landed, its answer was lost, so many committed since that the row has forgotten it, and the log is busy."""
+    """The swap landed, its answer was lost, so many committed since that the row has forgotten it,
+    and the log is busy."""
     services = fresh()
-    other, world = fresh(services.world), fakes(services)
+    other = fresh(services.world)
+    world = fakes(services)
     faulty = Faulty(world, 2, "lost")
     get = world.objs.get
 
@@ -306,7 +308,8 @@ def test_i9_a_change_that_lost_leaves_no_part_behind(monkeypatch: pytest.MonkeyP
     """The objs that an attempt tidies up go with their parts."""
     monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 100)
     services = fresh()
-    rival, before = fresh(services.world), objs(services)
+    rival = fresh(services.world)
+    before = objs(services)
     attempts: list[int] = []
 
     def change(view: View) -> Edit:
@@ -355,8 +358,8 @@ def test_head_of_a_table_is_untouched_by_changes_of_other_names() -> None:
 
 
 def test_objs_of_a_refused_attempt_stay_while_it_could_still_land() -> None:
-    """I9: a request that lingers somewhere may yet be applied as long as the HEAD is the one it expects; so only gc,
-    later, may take its objs."""
+    """I9: a request that lingers somewhere may yet be applied as long as the HEAD is the one it
+    expects; so only gc, later, may take its objs."""
     services = fresh()
     world = fakes(services)
     table_id = create(services, "t")
@@ -370,8 +373,9 @@ def test_objs_of_a_refused_attempt_stay_while_it_could_still_land() -> None:
 
 
 class Stray:
-    """refs of which the first change of several rows lingers on its way: it is sent again at once, as the adapter does, and
-    lands when the test says so. ``happens`` in between; ``faults`` is raised by every read after that."""
+    """refs of which the first change of several rows lingers on its way: it is sent again at once,
+    as the adapter does, and lands when the test says so. ``happens`` in between; ``faults`` is
+    raised by every read after that."""
 
     def __init__(self, world: FakeWorld, happens: Callable[[], object], faults: Exception | None = None) -> None:
         self._refs = world.refs

@@ -1,4 +1,5 @@
-"""Requests and bytes of catalog operations: a handful, and the same however large the catalog is."""
+"""Requests and bytes of catalog operations: a handful, and the same however large the catalog
+is."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Every catalog operation, killed before and after each of its writes, or left without an answer to it: the tree is
-complete at every moment (I9), and doing it again ends where it would have ended at once."""
+"""Every catalog operation, killed before and after each of its writes, or left without an answer to
+it: the tree is complete at every moment (I9), and doing it again ends where it would have ended at
+once."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from turnstile.store.core.errors import AlreadyExists, NotFound, OutcomeUnknown
 
 @dataclass(frozen=True)
 class Operation:
-    """What is prepared, what is done, how one tells that it was, and which refusal of a repetition says so too."""
+    """What is prepared, what is done, how one tells that it was, and which refusal of a repetition
+    says so too."""
 
     prepare: Callable[[CatalogServices], object]
     run: Callable[[CatalogServices, object], object]

@@ -1,4 +1,5 @@
-"""Conditions of catalog changes that only a race or an accident meets, met on purpose (I2, I9, I10)."""
+"""Conditions of catalog changes that only a race or an accident meets, met on purpose (I2, I9,
+I10)."""
 
 from __future__ import annotations
 

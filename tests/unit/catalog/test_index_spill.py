@@ -1,4 +1,5 @@
-"""An index in two layers, against a plain dictionary: spilling, splitting, joining, and commits that stay readable."""
+"""An index in two layers, against a plain dictionary: spilling, splitting, joining, and commits
+that stay readable."""
 
 from __future__ import annotations
 
@@ -85,7 +86,8 @@ class Kept:
 
 
 class SpillMachine(RuleBasedStateMachine):
-    """Puts and removals, one by one and in bulk, against a dictionary; old states must stay as they were."""
+    """Puts and removals, one by one and in bulk, against a dictionary; old states must stay as they
+    were."""
 
     def __init__(self) -> None:
         super().__init__()

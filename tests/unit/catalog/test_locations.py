@@ -81,7 +81,8 @@ def test_what_may_mean_another_place_is_refused_by_name(written: str) -> None:
     ],
 )
 def test_i10_one_place_has_one_name_so_that_it_has_one_owner(written: str) -> None:
-    """Clients reach the same bucket with and without a user, a port, a dot at the end, or another case."""
+    """Clients reach the same bucket with and without a user, a port, a dot at the end, or another
+    case."""
     with pytest.raises(InvalidRequest, match="no place that is clear") as refused:
         normalise(written)
     assert refused.value.field == "location" and "://" in str(refused.value.remedy)
@@ -119,7 +120,8 @@ places = st.lists(st.sampled_from("ab"), min_size=1, max_size=4).map(lambda part
 
 @given(st.lists(st.tuples(st.booleans(), places), max_size=25))
 def test_of_overlapping_claims_one_holds_and_markers_go_with_their_reasons(steps: list[tuple[bool, str]]) -> None:
-    """I10: no owner is an ancestor or descendant of another, in whatever order claims and releases come."""
+    """I10: no owner is an ancestor or descendant of another, in whatever order claims and releases
+    come."""
     refs = FakeRefs()
     owners: set[str] = set()
     for n, (claiming, place) in enumerate(steps):

@@ -39,7 +39,8 @@ def folded(path: Path) -> Path:
 
 
 class CatalogMachine(RuleBasedStateMachine):
-    """The model: namespaces and tables by folded name, with the spelling of their last level, and dropped uuids."""
+    """The model: namespaces and tables by folded name, with the spelling of their last level, and
+    dropped uuids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +54,8 @@ class CatalogMachine(RuleBasedStateMachine):
         self.staged: list[str] = []
 
     def _run(self, box: int, fault: tuple[int, str], call: object, expected: type[TurnstileError] | None) -> bool:
-        """Run on a faulty sandbox; when it failed in between, again on a sound one. Whether it took effect."""
+        """Run on a faulty sandbox; when it failed in between, again on a sound one. Whether it took
+        effect."""
         at, how = fault
         before = set(self.world.refs.rows["test/catalog/main"]["recent"])
         services = fresh(Faulty(self.world, at, how).world, spill=TIGHT) if at else self.boxes[box]  # type: ignore[arg-type]

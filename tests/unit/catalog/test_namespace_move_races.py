@@ -31,8 +31,10 @@ def prepared() -> CatalogServices:
 
 
 def meanwhile(services: CatalogServices, act: Act) -> CatalogServices:
-    """A sandbox whose next change is overtaken: ``act`` happens when its objs are written and its swap is not sent."""
-    objs, original = fakes(services).objs, fakes(services).objs.put_many
+    """A sandbox whose next change is overtaken: ``act`` happens when its objs are written and its
+    swap is not sent."""
+    objs = fakes(services).objs
+    original = fakes(services).objs.put_many
 
     def put_many(batch: Any) -> None:
         original(batch)

@@ -68,7 +68,8 @@ def test_what_is_in_it_is_not_nested_too_deeply() -> None:
 
 
 def test_as_many_tables_move_as_one_transaction_holds() -> None:
-    """I8, I9: not in steps: in between, a table's name would be the old one or the new one, depending on the table."""
+    """I8, I9: not in steps: in between, a table's name would be the old one or the new one,
+    depending on the table."""
     services = fresh()
     services.namespaces.create("main", ("n",))
     ids = [create(services, f"t{n}", "n") for n in range(MAX_TABLES)]

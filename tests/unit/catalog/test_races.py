@@ -123,7 +123,8 @@ def test_stacks_started_at_once_on_the_same_tables_find_one_catalog_and_one_lake
 
 @pytest.mark.parametrize("per_thread", [25])
 def test_every_threads_sequence_is_gapless_in_the_log_walked_both_ways(per_thread: int) -> None:
-    """I9: N threads times M commits, each with its number; nothing lost, nothing twice, nothing out of order."""
+    """I9: N threads times M commits, each with its number; nothing lost, nothing twice, nothing out
+    of order."""
     services = fresh()
 
     def committing(n: int) -> Callable[[], object]:

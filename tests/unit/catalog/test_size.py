@@ -1,4 +1,5 @@
-"""A catalog of 100,000 tables costs what one of ten does: requests, objs and bytes of every operation, metered."""
+"""A catalog of 100,000 tables costs what one of ten does: requests, objs and bytes of every
+operation, metered."""
 
 from __future__ import annotations
 
@@ -49,8 +50,10 @@ def test_a_create_takes_four_requests_and_writes_four_objs_at_most(metered: Mete
 
 
 def test_a_commit_obj_keeps_to_its_size_however_many_tables_there_are(metered: Metered) -> None:
-    """The embedded layer waits up to twice its limit, beside it are the directory and a few names and ids."""
-    limits, numbers = SpillLimits(), range(1000, 1060)
+    """The embedded layer waits up to twice its limit, beside it are the directory and a few names
+    and ids."""
+    limits = SpillLimits()
+    numbers = range(1000, 1060)
     made = creates(metered, numbers)
     moved = renames(metered, numbers, 60)
     directory = len(metered.services.reader.current("main").commit.segments)
@@ -106,7 +109,8 @@ def complete_names(metered: Metered) -> None:
 
 @pytest.mark.slow
 def test_a_directory_too_large_for_the_row_stays_in_the_commit() -> None:
-    """One request more, and the same answers; a catalog that shrinks gets it back. I9: no stale one stays behind."""
+    """One request more, and the same answers; a catalog that shrinks gets it back. I9: no stale one
+    stays behind."""
     services = fresh(spill=SpillLimits(embedded=100, segment=200))
     few = {(f"m{number:04d}",): Namespace(f"m{number:04d}", str(number), 1) for number in range(40)}
     services.committer.commit("main", lambda _: Edit("few", put=few))

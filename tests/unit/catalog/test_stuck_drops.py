@@ -1,4 +1,5 @@
-"""A table that is dropped while it is stuck comes back as it was: stuck, with its reason, and mended like any other."""
+"""A table that is dropped while it is stuck comes back as it was: stuck, with its reason, and
+mended like any other."""
 
 from __future__ import annotations
 
@@ -32,14 +33,16 @@ def now(services: CatalogServices) -> str:
 
 
 def stuck(services: CatalogServices, name: str = "t") -> tuple[str, Callable[[], object]]:
-    """A table of versions 0 to 3 whose version 3 was lost before it was published; its uuid, and what mends it."""
+    """A table of versions 0 to 3 whose version 3 was lost before it was published; its uuid, and
+    what mends it."""
     id = create(services, name)
     world = fakes(services)
     for version in (1, 2):
         content = delta.append(f"a{version}", world.clock.now_ms())
         assert isinstance(Ratifier(world).commit(CommitRequest(id, version, content=content)), Ratified)
     Publisher(world).publish(id)
-    content, storage = delta.append("a3", world.clock.now_ms()), world.storages.open(head_of(world, id).location)
+    content = delta.append("a3", world.clock.now_ms())
+    storage = world.storages.open(head_of(world, id).location)
     storage.put_if_absent(staged_path(STAGED), content)
     assert isinstance(Ratifier(world).commit(CommitRequest(id, 3, staged=STAGED, size=len(content))), Ratified)
     storage.delete(staged_path(STAGED))
@@ -50,7 +53,8 @@ def stuck(services: CatalogServices, name: str = "t") -> tuple[str, Callable[[],
 
 def test_i3_i10_a_table_that_was_dropped_stuck_comes_back_stuck_and_can_be_mended() -> None:
     services = fresh()
-    (id, mend), world = stuck(services), fakes(services)
+    id, mend = stuck(services)
+    world = fakes(services)
     well = create(services, "well")
     before = now(services)
     reason = head_of(world, id).reason
@@ -103,7 +107,8 @@ def test_i10_what_is_gone_for_good_does_not_come_back() -> None:
 
 def test_i10_a_purge_that_begins_before_a_reset_lands_keeps_the_table_dropped() -> None:
     services = fresh()
-    (id, _), world = stuck(services), fakes(services)
+    id, _ = stuck(services)
+    world = fakes(services)
     before = now(services)
     plain = world.refs.transact
     services.dropper.drop(*MAIN, "t")
@@ -125,7 +130,8 @@ def test_i10_a_purge_that_begins_before_a_reset_lands_keeps_the_table_dropped() 
 def test_i9_a_reset_that_brings_back_a_stuck_table_and_fails_anywhere_happened_or_did_not(how: How) -> None:
     for at in range(1, 6):
         services = fresh()
-        (id, _), world = stuck(services), fakes(services)
+        id, _ = stuck(services)
+        world = fakes(services)
         before = now(services)
         services.dropper.drop(*MAIN, "t")
         with suppress(Crash, OutcomeUnknown):
@@ -138,7 +144,8 @@ def test_i9_a_reset_that_brings_back_a_stuck_table_and_fails_anywhere_happened_o
 
 def test_a_moment_before_the_version_that_is_lost_is_cloned_from_a_table_that_is_stuck() -> None:
     services = fresh()
-    (id, _), world = stuck(services), fakes(services)
+    id, _ = stuck(services)
+    world = fakes(services)
     (made,) = clone(services, "default.t", "default.copy", time=head_of(world, id).last_ict - 1).tables
     check_shown(world, made.table_id, 2)
     with pytest.raises(StateConflict, match="not published yet"):
@@ -148,7 +155,8 @@ def test_a_moment_before_the_version_that_is_lost_is_cloned_from_a_table_that_is
 
 def test_i10_a_clone_shows_what_a_table_had_published_before_it_was_dropped_stuck() -> None:
     services = fresh()
-    (id, _), world = stuck(services), fakes(services)
+    id, _ = stuck(services)
+    world = fakes(services)
     published = head_of(world, id).last_ict - 1
     lost = world.clock.now
     services.named_snapshots.create("main", "lost")

@@ -35,7 +35,8 @@ def namespace(name: str) -> Edit:
 
 
 def test_i11_a_change_that_keeps_losing_gets_its_turn_and_lands() -> None:
-    """A rival commits during every attempt; once asked, it holds back, and the change is applied."""
+    """A rival commits during every attempt; once asked, it holds back, and the change is
+    applied."""
     services = fresh()
     rival = None
     world = fakes(services)
@@ -97,7 +98,8 @@ def test_i11_one_asks_at_a_time_and_a_turn_ends_by_itself() -> None:
 
 
 def test_i11_a_turn_of_a_clock_that_is_ahead_delays_no_other_process_and_is_taken_over() -> None:
-    """Otherwise one such change would close the catalog to all for as long as the clock is ahead."""
+    """Otherwise one such change would close the catalog to all for as long as the clock is
+    ahead."""
     services = fresh()
     world = fakes(services)
     now = world.clock.now
@@ -181,7 +183,8 @@ def test_requests_of_one_process_stand_in_the_same_line_for_all_callers() -> Non
 
 def test_pauses_grow_from_the_length_of_an_attempt_to_a_bound_and_end_with_the_deadline() -> None:
     waits: list[float] = []
-    clock, ids = FakeClock(step_ms=0), FakeIds()
+    clock = FakeClock(step_ms=0)
+    ids = FakeIds()
     ids.uuid = lambda: "ffffffff-ffff-4fff-bfff-ffffffffffff"  # type: ignore[method-assign]
 
     def pause(seconds: float) -> None:

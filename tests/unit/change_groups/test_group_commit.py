@@ -1,4 +1,5 @@
-"""Changes that come at the same time share one swap, and each gets the answer that it would get alone (I21)."""
+"""Changes that come at the same time share one swap, and each gets the answer that it would get
+alone (I21)."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def row_of(services: CatalogServices) -> CatalogHead:
 
 
 class Gathering:
-    """Lets changes come together: the first one, ``gate``, holds its line until ``behind`` others wait in it."""
+    """Lets changes come together: the first one, ``gate``, holds its line until ``behind`` others
+    wait in it."""
 
     def __init__(self, services: CatalogServices, behind: int) -> None:
         self._queue = services.reader.store.queue
@@ -93,7 +95,8 @@ class Gathering:
 
 
 def together(services: CatalogServices, calls: Sequence[Callable[[], object]]) -> list[object]:
-    """The results or refusals of ``calls``, all of which wait in line before the first is judged."""
+    """The results or refusals of ``calls``, all of which wait in line before the first is
+    judged."""
     gathering = Gathering(services, len(calls))
     first = partial(services.committer.commit, "main", gathering.gate)
     return at_once([first, *(partial(gathering.behind, call) for call in calls)])[1:]
@@ -136,7 +139,8 @@ def test_i21_each_change_is_judged_after_those_before_it_and_a_refused_one_spoil
 
 
 def test_i21_a_refusal_that_stood_on_a_commit_that_lost_is_judged_again() -> None:
-    """The first of the group is refused by a row of its own, so the second one's reason was never real."""
+    """The first of the group is refused by a row of its own, so the second one's reason was never
+    real."""
     services = fresh()
     seat = create_object("test/updateable/seat", "seat", "taken", b"", 1)
     services.world.refs.write(seat)
@@ -174,7 +178,8 @@ def test_i21_a_refusal_that_stood_on_a_commit_that_lost_is_judged_again() -> Non
 
 
 def test_i21_a_refusal_by_a_row_that_is_older_than_the_change_does_not_count() -> None:
-    """The line knows the row that its last swap left; another process has changed the catalog since."""
+    """The line knows the row that its last swap left; another process has changed the catalog
+    since."""
     services = fresh()
     other = None
     other = fresh(services.world)
@@ -382,7 +387,8 @@ def test_i12_every_change_is_authorized_in_the_state_that_it_is_judged_in() -> N
 
 
 def test_a_change_runs_in_the_context_of_its_caller() -> None:
-    services, who = fresh(), contextvars.ContextVar("who", default="nobody")
+    services = fresh()
+    who = contextvars.ContextVar("who", default="nobody")
 
     def asked(name: str) -> object:
         who.set(name)
@@ -431,7 +437,7 @@ def test_a_group_is_bounded_and_the_rest_comes_next() -> None:
     assert line.waiting == changes[GROUP_CHANGES:]
 
 
-# -- lines ----------------------------------------------------------------------------------------------------------------
+# -- lines -------------------------------------------------------------------------------------------------------------
 
 
 def waiting() -> WaitingChange:
@@ -480,7 +486,8 @@ def test_a_change_that_makes_another_one_does_not_wait_for_itself() -> None:
 
 
 def test_the_leader_of_one_line_waits_in_no_other() -> None:
-    queue, change = ChangeQueue(), waiting()
+    queue = ChangeQueue()
+    change = waiting()
 
     def leads(_: Line) -> None:
         with pytest.raises(LeftLine):
@@ -503,8 +510,11 @@ def test_a_row_that_was_just_read_is_not_read_again() -> None:
 
 
 def test_after_a_pause_the_row_is_read_again() -> None:
-    """Others change the catalog in every pause, so that the row which a refused swap returned is old."""
-    services, other, calls = fresh(), None, list[int]()
+    """Others change the catalog in every pause, so that the row which a refused swap returned is
+    old."""
+    services = fresh()
+    other = None
+    calls = list[int]()
     other = fresh(services.world)
 
     def pause(_: float) -> None:

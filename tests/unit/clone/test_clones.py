@@ -1,4 +1,5 @@
-"""Clones of Delta tables and namespaces on fakes: their content, refusals, and changes of the source."""
+"""Clones of Delta tables and namespaces on fakes: their content, refusals, and changes of the
+source."""
 
 from __future__ import annotations
 
@@ -385,7 +386,8 @@ def test_more_than_a_transaction_holds_is_refused_before_anything_is_written(mon
 
 @pytest.mark.parametrize("keyed", [False, True])
 def test_i3_what_one_transaction_holds_leaves_room_for_the_row_of_a_key(keyed: bool) -> None:
-    """32 Iceberg tables take 96 rows, the catalog and the key one each; one table more would be refused with a key only."""
+    """32 Iceberg tables take 96 rows, the catalog and the key one each; one table more would
+    be refused with a key only."""
     services = fresh()
     services.namespaces.create("main", ("s",))
     for number in range(33):

@@ -1,4 +1,5 @@
-"""A clone, killed before and after each of its writes, or left without an answer to it (I9); drops and purges against it."""
+"""A clone, killed before and after each of its writes, or left without an answer to it (I9); drops
+and purges against it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from turnstile.store.ports import AllAccepted, SomeRejected
 
 
 def lake() -> tuple[FakeWorld, str, IcebergTable]:
-    """``sales`` with a Delta table, one commit of which waits for publication, and an Iceberg table."""
+    """``sales`` with a Delta table, one commit of which waits for publication, and an Iceberg
+    table."""
     services = fresh()
     services.namespaces.create("main", ("sales",))
     id = create(services, "d", "sales")
@@ -41,7 +43,8 @@ def cloned(world: FakeWorld) -> bool:
 
 
 def check(world: FakeWorld, id: str, table: IcebergTable) -> None:
-    """The clone is there as a whole, and holds what it needs; or nothing of it is, and nothing is held."""
+    """The clone is there as a whole, and holds what it needs; or nothing of it is, and nothing is
+    held."""
     services = fresh(world)
     tree = services.reader.current("main")
     objs = [entry.obj for _, entry in tree.subtree(("dev",))]
@@ -50,7 +53,7 @@ def check(world: FakeWorld, id: str, table: IcebergTable) -> None:
     if not cloned(world):
         assert not objs and not held(world, delta_at) and not held(world, iceberg_at)
         return
-    (one, other) = services.reader.store.entities("main", objs).values()
+    one, other = services.reader.store.entities("main", objs).values()
     assert held(world, delta_at) == {getattr(one, "table_id", "")}
     assert held(world, iceberg_at) == {getattr(other, "table_id", "")}
     check_shown(world, getattr(one, "table_id", ""), 1)
@@ -155,7 +158,8 @@ def test_i10_a_purge_that_died_half_way_leaves_nothing_to_clone(point: str) -> N
 
 
 def test_i10_the_location_says_that_a_purge_has_begun() -> None:
-    """An Iceberg clone looks at no HEAD: that its source's files are going, only the owner's row can tell."""
+    """An Iceberg clone looks at no HEAD: that its source's files are going, only the owner's row
+    can tell."""
     world, _, table = lake()
     services = fresh(world)
     services.named_snapshots.create("main", "then")
@@ -174,7 +178,8 @@ def test_i10_the_location_says_that_a_purge_has_begun() -> None:
 
 
 def test_i10_of_a_drop_and_a_clone_at_once_both_count() -> None:
-    """The source is dropped between the clone's look and its transaction: the clone is made of what the next tree has."""
+    """The source is dropped between the clone's look and its transaction: the clone is made of what
+    the next tree has."""
     world, id, _ = lake()
     services = fresh(world)
     other = fresh(world)

@@ -39,11 +39,13 @@ def test_i10_a_dropped_source_is_purged_when_its_last_clone_is_gone_and_not_befo
 
 
 def test_i10_nothing_of_a_source_is_collected_on_behalf_of_its_clones() -> None:
-    """The clone's row says that everything up to its version is published and that its tail is empty. Whoever took the
-    source's folder for its own would collect staged files that the source's HEAD still names."""
+    """The clone's row says that everything up to its version is published and that its tail is
+    empty. Whoever took the source's folder for its own would collect staged files that the source's
+    HEAD still names."""
     services = fresh()
     services.namespaces.create("main", ("sales",))
-    id, world = create(services, "t", "sales"), fakes(services)
+    id = create(services, "t", "sales")
+    world = fakes(services)
     commit(world, id)
     (copy,) = clone(services, "sales.t", "sales.copy").tables
     name = staged_file(1, "ours")

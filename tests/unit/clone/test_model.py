@@ -1,5 +1,5 @@
-"""Random clones among other changes, resets, time and collections, against a dictionary (I9), with nothing ever collected
-that a clone needs (I10)."""
+"""Random clones among other changes, resets, time and collections, against a dictionary (I9), with
+nothing ever collected that a clone needs (I10)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class CloneMachine(RuleBasedStateMachine):
-    """The model: namespaces and tables by name, what both were at every number of the log, and when each version of a
-    table was made."""
+    """The model: namespaces and tables by name, what both were at every number of the log, and when
+    each version of a table was made."""
 
     def __init__(self) -> None:
         super().__init__()

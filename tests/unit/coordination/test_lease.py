@@ -1,4 +1,5 @@
-"""Leases: one holder at a time by good manners, one order of ranges and fences whatever the clocks say."""
+"""Leases: one holder at a time by good manners, one order of ranges and fences whatever the clocks
+say."""
 
 from __future__ import annotations
 

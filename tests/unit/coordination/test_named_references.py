@@ -245,7 +245,8 @@ moves = st.lists(
 @settings(max_examples=examples(200))
 @given(moves)
 def test_i3_i6_whatever_is_lost_or_repeated_every_write_counts_once(plan: list[tuple[str, int, str]]) -> None:
-    """The store applied each request once at most; what was told is what it did; "moved" is final."""
+    """The store applied each request once at most; what was told is what it did; "moved" is
+    final."""
     refs, store = losing()
     sent: list[tuple[str, str, str, str]] = []  # operation, token, value, request id
     answers: dict[str, tuple[str, str]] = {}

@@ -235,7 +235,9 @@ def test_claimed_ids_go_on_to_another_when_one_is_taken() -> None:
 @given(st.integers(2, 6), st.integers(0, 2**32))
 def test_claimed_ids_of_one_millisecond_never_meet(processes: int, seed: int) -> None:
     """With so few random bits that they collide all the time."""
-    numbers, world, taken = random.Random(seed), fake_world(), set()
+    numbers = random.Random(seed)
+    world = fake_world()
+    taken = set()
     world.clock.step = 0
     world.ids.uuid = lambda: f"{numbers.randrange(8):032x}"  # type: ignore[method-assign]
     ids = [ClaimedIds(world.clock, world.ids) for _ in range(processes)]

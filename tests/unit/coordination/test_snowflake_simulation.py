@@ -1,9 +1,11 @@
-"""Where ids are unique and where they are not: seeded simulations of processes with clocks of their own.
+"""Where ids are unique and where they are not: seeded simulations of processes with clocks of their
+own.
 
-Processes freeze at any point (also between the look at the clock and the id), thaw when others have their nodes, have
-wall clocks that are wrong and jump, monotonic clocks that stand still with them or do not, and lose answers. Every way of
-making ids is run in the same worlds: those that are said to be safe never repeat an id, and each rule that makes them
-safe is needed, since without it some seed does.
+Processes freeze at any point (also between the look at the clock and the id), thaw when others have
+their nodes, have wall clocks that are wrong and jump, monotonic clocks that stand still with them
+or do not, and lose answers. Every way of making ids is run in the same worlds: those that are said
+to be safe never repeat an id, and each rule that makes them safe is needed, since without it some
+seed does.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ SEEDS = range(15)
 @pytest.mark.usefixtures("few_nodes")
 @pytest.mark.parametrize("wrong", [False, True], ids=["clocks right", "clocks wrong"])
 def test_i2_snowflakes_of_leased_nodes_never_repeat(wrong: bool) -> None:
-    """Five processes on three nodes, frozen, thawed, with clocks that are wrong and answers that are lost."""
+    """Five processes on three nodes, frozen, thawed, with clocks that are wrong and answers that
+    are lost."""
     issued = changes = 0
     for seed in SEEDS:
         universe = Universe(seed, 5, wrong=wrong)
@@ -183,7 +186,8 @@ def test_more_processes_than_nodes_starve_but_never_repeat() -> None:
 
 
 def test_random_ids_repeat_unless_they_are_claimed() -> None:
-    """A thousand sandboxes in one second, 22 random bits a millisecond: unclaimed ids meet, claimed ones do not."""
+    """A thousand sandboxes in one second, 22 random bits a millisecond: unclaimed ids meet, claimed
+    ones do not."""
     met = 0
     for seed in range(20):
         universe = Universe(seed, 1_000, wrong=True)

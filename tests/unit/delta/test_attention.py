@@ -52,7 +52,7 @@ def part(sweeper: Sweeper, world: FakeWorld, rows_max: int = 64) -> Any:
     return sweeper.sweep_part(until_ms=world.clock.now + LATER, each_ms=LATER, rows_max=rows_max, workers=1)
 
 
-# -- the row ------------------------------------------------------------------------------------------------------------
+# -- the row -----------------------------------------------------------------------------------------------------------
 
 
 def test_of_what_was_there_before_the_row_nothing_is_known() -> None:
@@ -142,7 +142,7 @@ def test_there_is_one_write_where_one_is_enough() -> None:
     assert after(row("a 1"), added, removed).noted == {"b 1"}
 
 
-# -- the sweeper ---------------------------------------------------------------------------------------------------------
+# -- the sweeper -------------------------------------------------------------------------------------------------------
 
 
 def test_i11_the_first_sweep_looks_at_all_tables_and_the_next_at_a_part() -> None:
@@ -265,11 +265,12 @@ def test_what_an_idle_sweep_asks_of_the_store_does_not_grow_with_tables(tables: 
     assert len(requests) <= 2 * KEEP_EVERY + 1
 
 
-# -- other schedules that look at rows in parts -------------------------------------------------------------------------
+# -- other schedules that look at rows in parts ------------------------------------------------------------------------
 
 
 class Looking:
-    """What rounds show, by run; ``unsettled`` tables stay noted, and after ``stop_after`` looks the time is up."""
+    """What rounds show, by run; ``unsettled`` tables stay noted, and after ``stop_after`` looks the
+    time is up."""
 
     def __init__(self, world: FakeWorld, rows_max: int) -> None:
         self.rounds = Rounds(world, "test", ("table",), rows_max)

@@ -1,4 +1,5 @@
-"""``read_content``: what must be known of a commit before it may become a version. It refuses by InvalidCommit only."""
+"""``read_content``: what must be known of a commit before it may become a version. It refuses by
+InvalidCommit only."""
 
 from __future__ import annotations
 
@@ -373,7 +374,8 @@ def test_i3_the_version_a_writer_read_is_kept_if_it_can_be_one() -> None:
 
 
 def test_judging_an_add_takes_a_few_calls_however_many_there_are() -> None:
-    """The hot path: one decoding of a line and one of its statistics, each in C, and a handful of steps around them."""
+    """The hot path: one decoding of a line and one of its statistics, each in C, and a handful of
+    steps around them."""
 
     def calls(adds: int, **more: Any) -> int:
         raw = delta.lines(

@@ -58,7 +58,8 @@ def test_i3_the_same_transaction_at_another_version_is_still_the_version_it_beca
 
 
 def test_i3_another_transaction_under_a_name_of_the_tail_is_another_proposal() -> None:
-    """A file may be written anew. The first transaction's version is not the answer to the second one."""
+    """A file may be written anew. The first transaction's version is not the answer to the second
+    one."""
     name = "00000000000000000009.elsewhere.json"
     row = must(empty_row(), named(1, "t1", name=name))
     assert isinstance(answer(row, named(1, "other", name=name)), Conflict)

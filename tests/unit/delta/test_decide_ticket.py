@@ -1,4 +1,5 @@
-"""``decide`` on a proposal that asks for the next version (a ticket), and on what has left the tail."""
+"""``decide`` on a proposal that asks for the next version (a ticket), and on what has left the
+tail."""
 
 from __future__ import annotations
 

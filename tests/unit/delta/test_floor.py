@@ -1,4 +1,5 @@
-"""What a floor write leaves behind, said once by hand; ``test_write_agrees_with_decision`` says it of random rows."""
+"""What a floor write leaves behind, said once by hand; ``test_write_agrees_with_decision`` says it
+of random rows."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from turnstile.store.core.writes import Drop, Exclude, Row, Set
 
 
 def busy(versions: int = 8) -> Row:
-    """One named commit far ahead, then tickets whose clocks are behind: everything follows from the position."""
+    """One named commit far ahead, then tickets whose clocks are behind: everything follows from the
+    position."""
     row = must(empty_row(row_hwm=4), named(1, "t1", START_ICT + 50, hwm=6))
     for version in range(2, versions + 1):
         row = must(row, ticket(0, f"t{version}", 1, rows=version, data=b"data", apps=APPS[:1] if version == 2 else ()))

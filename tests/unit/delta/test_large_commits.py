@@ -1,4 +1,5 @@
-"""Commits that are too large to be held in memory: copied piece by piece, compared on the way, refused when too large."""
+"""Commits that are too large to be held in memory: copied piece by piece, compared on the way,
+refused when too large."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def ratify(table: Table, files: int = LARGE, limits: Limits = LIMITS) -> bytes:
     table.storage.put_if_absent(staged_path(name), content)
     answer = Ratifier(table.world, limits).commit(CommitRequest(table.id, version, staged=name, size=len(content)))
     assert isinstance(answer, Ratified), answer
-    table.ratified[version], table.names[version] = content, name
+    table.ratified[version] = content
+    table.names[version] = name
     return content
 
 
@@ -70,7 +72,7 @@ def publish(table: Table, **more: Any) -> Any:
     return Publisher(table.world, **more).publish(table.id)
 
 
-# -- what is held -------------------------------------------------------------------------------------------------------
+# -- what is held ------------------------------------------------------------------------------------------------------
 
 
 def test_a_large_commit_is_published_with_a_few_pieces_of_it_in_memory(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_no_request_for_a_large_commit_reads_more_than_a_piece(table: Table, mon
     table.check_all_published()
 
 
-# -- what is published --------------------------------------------------------------------------------------------------
+# -- what is published -------------------------------------------------------------------------------------------------
 
 
 def test_i4_the_digest_is_of_all_bytes_also_of_those_that_were_not_judged(table: Table) -> None:
@@ -147,7 +149,8 @@ def test_i4_a_large_file_of_another_size_is_not_published(table: Table, size: in
 def test_i4_a_large_file_that_is_rewritten_while_it_is_copied_leaves_no_file(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content, path = ratify(table), staged_path(table.names[1])
+    content = ratify(table)
+    path = staged_path(table.names[1])
     read = FakeStorage.read
     reads = []
 
@@ -233,7 +236,7 @@ def test_i11_a_restored_head_adopts_a_large_commit_and_finds_its_staged_file_pie
     assert max(sizes) == PIECE and sum(sizes) == min(len(content), LIMITS.staged_bytes)
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------------
+# -- what is refused ---------------------------------------------------------------------------------------------------
 
 
 def test_a_commit_that_is_too_large_is_refused_before_it_is_read(table: Table) -> None:
@@ -263,11 +266,12 @@ def test_a_first_line_that_no_piece_holds_is_refused(table: Table) -> None:
         Ratifier(table.world, LIMITS).commit(CommitRequest(TABLE, 1, staged=name, size=len(content)))
 
 
-# -- turns --------------------------------------------------------------------------------------------------------------
+# -- turns -------------------------------------------------------------------------------------------------------------
 
 
 def test_i11_tables_with_large_commits_do_not_keep_the_others_from_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many of them as there are workers, longest waiting; none is done before every other table is."""
+    """As many of them as there are workers, longest waiting; none is done before every other table
+    is."""
     world = fake_world()
     larges = [Table(world, table_id(number)) for number in range(8)]
     for table in larges:
@@ -327,7 +331,8 @@ def test_i11_few_large_commits_are_copied_at_once(monkeypatch: pytest.MonkeyPatc
 
 def test_i11_a_table_that_failed_comes_last_in_the_next_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     world = fake_world()
-    bad, good = Table(world, table_id(1)), Table(world, table_id(2))
+    bad = Table(world, table_id(1))
+    good = Table(world, table_id(2))
     bad.mixed(1)
     good.mixed(1)
     put = FakeStorage.put_if_absent

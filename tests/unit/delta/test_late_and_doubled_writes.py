@@ -79,7 +79,8 @@ def ratifier(table: Table, refs: Disturbed, seen: TableHead | None = None) -> Ra
 def test_i3_a_lost_commit_is_never_taken_for_a_won_one_and_costs_one_request(
     table: Table, sees_winner: bool, request_made: str
 ) -> None:
-    """A process that has seen the winner reads the HEAD; to another one its write is refused, with the HEAD."""
+    """A process that has seen the winner reads the HEAD; to another one its write is refused, with
+    the HEAD."""
     before = table.head
     table.inline()
     service = ratifier(table, table.world.refs, table.head if sees_winner else before)  # type: ignore[arg-type]
@@ -155,7 +156,8 @@ def test_i3_a_throttle_is_neither_an_acceptance_nor_a_conflict(table: Table) -> 
 def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a_conflict(
     table: Table, code: str
 ) -> None:
-    """Through the real adapter: it is tried again, the same write, and ends as "not applied", or as accepted."""
+    """Through the real adapter: it is tried again, the same write, and ends as "not applied", or as
+    accepted."""
     request = inline_request(table, 1, "mine")
     before = table.head
     assert isinstance(Ratifier(table.world).commit(request), Ratified)

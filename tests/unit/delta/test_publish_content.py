@@ -89,7 +89,8 @@ def test_i2_i4_a_staged_file_that_was_rewritten_with_the_same_size_is_not_publis
 
 
 def test_i4_what_was_judged_is_what_counts_also_when_the_file_changes_before_it_is_ratified() -> None:
-    """Between the storage's read and the row's write somebody rewrites the file: the row says what was read."""
+    """Between the storage's read and the row's write somebody rewrites the file: the row says what
+    was read."""
     table = Table(fake_world())
     name = table.stage(lose=True)
     read = table.storage.read(staged_path(name))

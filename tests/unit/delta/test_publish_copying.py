@@ -1,4 +1,5 @@
-"""Publishing one version when storage misbehaves for a moment: looked at again within the call (I4, I11)."""
+"""Publishing one version when storage misbehaves for a moment: looked at again within the call (I4,
+I11)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def table() -> Table:
 
 @pytest.fixture
 def before(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Hook], None]:
-    """``before("read", hook)``: ``hook`` is called with the path before each request of that kind."""
+    """``before("read", hook)``: ``hook`` is called with the path before each request of that
+    kind."""
 
     def install(operation: str, hook: Hook) -> None:
         original = getattr(FakeStorage, operation)

@@ -1,4 +1,5 @@
-"""The publisher dies at every named point, at every visit; the sweeper heals what it left (I3, I4, I5, I11)."""
+"""The publisher dies at every named point, at every visit; the sweeper heals what it left (I3, I4,
+I5, I11)."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def test_i3_a_replay_after_a_crash_gets_the_same_version(point: str) -> None:
 
 
 def test_a_dead_publisher_after_each_of_its_successors_still_ends() -> None:
-    """Ten publishers in a row die in the middle of their work: every one of them moves things on or leaves them."""
+    """Ten publishers in a row die in the middle of their work: every one of them moves things on or
+    leaves them."""
     table = Table(fake_world())
     table.mixed(COMMITS)
     floor = 0

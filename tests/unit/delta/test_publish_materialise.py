@@ -1,4 +1,5 @@
-"""Inline commits get the files readers are promised: fixed name, fixed bytes, any order (design 2.3)."""
+"""Inline commits get the files readers are promised: fixed name, fixed bytes, any order (design
+2.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Publishing one table: order, bytes, put-if-absent, verification, the floor and what leaves the tail."""
+"""Publishing one table: order, bytes, put-if-absent, verification, the floor and what leaves the
+tail."""
 
 from __future__ import annotations
 
@@ -230,7 +231,8 @@ def test_work_stops_when_the_time_is_up_and_what_was_done_is_kept(world: FakeWor
 
 
 def test_i11_a_floor_write_that_races_a_ratification_keeps_pending(world: FakeWorld, table: Table) -> None:
-    """The last floor write would clear ``pending``; a commit that is ratified just before it must not be forgotten."""
+    """The last floor write would clear ``pending``; a commit that is ratified just before it must
+    not be forgotten."""
     table.mixed(2)
     came: list[int] = []
 

@@ -1,4 +1,5 @@
-"""The store misbehaves in the middle of publishing: told as the table's problem, healed by the next call (I5, I11)."""
+"""The store misbehaves in the middle of publishing: told as the table's problem, healed by the next
+call (I5, I11)."""
 
 from __future__ import annotations
 

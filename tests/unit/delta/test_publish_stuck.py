@@ -1,4 +1,5 @@
-"""A table that is stopped: the two writes that stop it and let it go on, clause by clause (I5, I10, I11), and its repair."""
+"""A table that is stopped: the two writes that stop it and let it go on, clause by clause (I5, I10,
+I11), and its repair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Several tables at once, and the sweeper: nobody waits for a table that cannot be published (I11)."""
+"""Several tables at once, and the sweeper: nobody waits for a table that cannot be published
+(I11)."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ def test_i11_a_table_whose_stream_records_all_expired_is_published_by_the_sweepe
 
 
 def test_i4_i10_a_publisher_that_was_held_up_brings_back_nothing(table: Table) -> None:
-    """The log was cleaned up while it slept: a version below the floor must not come back, nor differ if it does."""
+    """The log was cleaned up while it slept: a version below the floor must not come back, nor
+    differ if it does."""
     table.mixed(6)
     sleeper = Publisher(table.world)
     read = table.world.refs.read

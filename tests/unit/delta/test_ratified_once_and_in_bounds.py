@@ -129,7 +129,8 @@ def test_i11_a_deployment_may_ask_for_a_shorter_backlog(table: Table) -> None:
 
 @pytest.mark.parametrize("published_every", [10**9, 40, 7, 1])
 def test_i11_many_streaming_applications_keep_the_head_within_its_budget(table: Table, published_every: int) -> None:
-    """Short commits, each of two applications that nobody saw before: the most that ``apps`` can hold beside the tail."""
+    """Short commits, each of two applications that nobody saw before: the most that ``apps`` can
+    hold beside the tail."""
     answer: object = None
     for number in range(700):
         raw = delta.lines(
@@ -253,7 +254,8 @@ def test_i4_a_staged_file_that_is_missing_or_cut_short_is_never_ratified(table: 
 
 
 def test_i3_a_collected_staged_file_is_looked_for_in_the_tail_before_the_index(table: Table) -> None:
-    """An entry that moves from the tail to the index between the two looks is found by one of them."""
+    """An entry that moves from the tail to the index between the two looks is found by one of
+    them."""
     name = table.stage()
     size = len(table.ratified[1])
     table.mixed(2)

@@ -1,4 +1,5 @@
-"""Named traps that other coordinators fell into: a refusal that was believed although an attempt before it was lost (I3).
+"""Named traps that other coordinators fell into: a refusal that was believed although an attempt
+before it was lost (I3).
 
 The adapter repeats a write after its answer was lost. When that one is refused, the first may still
 be on its way: the answer must still be true when the write lands.

@@ -1,4 +1,5 @@
-"""The form that a schema must have before a commit that holds it is ratified: whoever loads the table relies on it (I2)."""
+"""The form that a schema must have before a commit that holds it is ratified: whoever loads the
+table relies on it (I2)."""
 
 from __future__ import annotations
 

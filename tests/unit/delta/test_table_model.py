@@ -1,4 +1,5 @@
-"""A table is a list of commits and a number. Random sequences of operations against the real services say so."""
+"""A table is a list of commits and a number. Random sequences of operations against the real
+services say so."""
 
 from __future__ import annotations
 

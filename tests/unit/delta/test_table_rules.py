@@ -1,5 +1,5 @@
-"""I2: a commit is judged by its table, too: partition columns and their values, features, row ids. By the metadata that the write asserts, so that
-no change of the table comes in between."""
+"""I2: a commit is judged by its table, too: partition columns and their values, features, row ids.
+By the metadata that the write asserts, so that no change of the table comes in between."""
 
 from __future__ import annotations
 
@@ -109,9 +109,10 @@ def test_i2_a_commit_is_judged_by_the_table_as_it_is_now_whatever_the_sandbox_ha
 def test_i2_a_table_that_changes_after_a_commit_was_judged_by_it_judges_it_again(
     table: Table, sandbox: str, ticket: bool
 ) -> None:
-    """The commit is for the version after the next one, which is no gap any more when it is written: so only the metadata that
-    the write asserts tell it from one that fits."""
-    other, ratifier = Ratifier(table.world), table.ratifier if sandbox == "warm" else Ratifier(table.world)
+    """The commit is for the version after the next one, which is no gap any more when it is
+    written: so only the metadata that the write asserts tell it from one that fits."""
+    other = Ratifier(table.world)
+    ratifier = table.ratifier if sandbox == "warm" else Ratifier(table.world)
     write = table.world.refs.write
     changed = []
 
@@ -222,7 +223,7 @@ def test_i3_metadata_that_cannot_be_read_leaves_it_open_whether_the_commit_was_r
         commit(table, delta.add("f"), ratifier=Ratifier(world))
 
 
-# -- partition values: what Spark reads as the column's type is taken, what it cannot read is refused --------------------
+# -- partition values: what Spark reads as the column's type is taken, what it cannot read is refused ------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""The conditional write and the decision are one rule, written twice: these properties hold them together."""
+"""The conditional write and the decision are one rule, written twice: these properties hold them
+together."""
 
 from __future__ import annotations
 

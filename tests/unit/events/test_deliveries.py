@@ -1,4 +1,5 @@
-"""Events reach targets at least once and in order, with any failure between; a gap is reported (I14)."""
+"""Events reach targets at least once and in order, with any failure between; a gap is reported
+(I14)."""
 
 from __future__ import annotations
 

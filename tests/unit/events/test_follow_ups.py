@@ -1,4 +1,5 @@
-"""Follow-ups: each action is asked for after enough publications, for ranges of versions without a gap, whatever fails (I17)."""
+"""Follow-ups: each action is asked for after enough publications, for ranges of versions without a
+gap, whatever fails (I17)."""
 
 from __future__ import annotations
 
@@ -35,9 +36,10 @@ from turnstile.maintenance.core.due import pause_ms
 from turnstile.maintenance.work import OutOfTime
 from turnstile.store.core.errors import OutcomeUnknown
 
-DBT, CACHE = FollowUpRule("dbt", 3), FollowUpRule("cache", 1)
+DBT = FollowUpRule("dbt", 3)
+CACHE = FollowUpRule("cache", 1)
 
-# -- rules ----------------------------------------------------------------------------------------------------------------
+# -- rules -------------------------------------------------------------------------------------------------------------
 
 
 def test_rules_are_read_as_people_write_them() -> None:
@@ -63,7 +65,7 @@ def test_ten_rules_are_the_most() -> None:
     assert len(follow_ups_of(", ".join(f"a{n} on publish" for n in range(10)))) == 10
 
 
-# -- what is due ----------------------------------------------------------------------------------------------------------
+# -- what is due -------------------------------------------------------------------------------------------------------
 
 
 def test_i17_an_action_is_due_when_enough_was_published_since_it_acknowledged() -> None:
@@ -102,7 +104,7 @@ def test_i17_what_is_being_asked_for_stays_the_same_until_it_is_acknowledged() -
     assert due(done, (DBT,), {"dbt"}, 99, 10_000) == [Due("dbt", 14, 99)]
 
 
-# -- on a table -----------------------------------------------------------------------------------------------------------
+# -- on a table --------------------------------------------------------------------------------------------------------
 
 
 class Action:
@@ -331,7 +333,7 @@ def test_a_bounded_number_of_failing_tables_is_remembered(site: Site, monkeypatc
     assert site.follow_ups().failing() == (table_id(1), table_id(2))
 
 
-# -- by the event log -----------------------------------------------------------------------------------------------------
+# -- by the event log --------------------------------------------------------------------------------------------------
 
 
 def deliver(site: Site, **more: Any) -> Any:

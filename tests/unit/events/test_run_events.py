@@ -1,4 +1,5 @@
-"""Events of runs of heavy work: each attempt starts once and is over once, whatever was seen in between (I13)."""
+"""Events of runs of heavy work: each attempt starts once and is over once, whatever was seen in
+between (I13)."""
 
 from __future__ import annotations
 
@@ -114,7 +115,9 @@ def test_runs_that_begin_anew_with_a_restored_table_have_ids_of_their_own() -> N
 
 @given(st.lists(st.sampled_from(["begin", "end", "die", "look"]), max_size=40))
 def test_i13_every_attempt_has_one_start_and_one_end_in_order_at_any_time_of_reading(steps: list[str]) -> None:
-    task, mark, events = Task(), None, list[Event]()
+    task = Task()
+    mark = None
+    events = list[Event]()
 
     def look() -> None:
         nonlocal mark
@@ -141,7 +144,7 @@ def test_i13_every_attempt_has_one_start_and_one_end_in_order_at_any_time_of_rea
     assert len({event.id for event in events}) == len(events)
 
 
-# -- in the log -----------------------------------------------------------------------------------------------------------
+# -- in the log --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

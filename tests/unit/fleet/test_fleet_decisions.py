@@ -1,4 +1,5 @@
-"""Decisions of a fleet: which member is silent, which member watches another, and where granules move."""
+"""Decisions of a fleet: which member is silent, which member watches another, and where granules
+move."""
 
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ def test_a_hash_is_below_its_bound_and_always_the_same() -> None:
     assert hash_of("x", 1) == 0 and hash_of("turnstile", 1_000) == 479
 
 
-# -- balance --------------------------------------------------------------------------------------------------------------
+# -- balance -----------------------------------------------------------------------------------------------------------
 
 
 def moved(mine: dict[str, int], *others: int, me: str = "a") -> tuple[int, list[int]]:
@@ -199,7 +200,7 @@ def test_a_leaving_member_gives_everything_to_the_members_with_least() -> None:
     assert moves["n"][0] == "publish/0" and moves.keys() == {"m", "n"}
 
 
-# -- granules -----------------------------------------------------------------------------------------------------------
+# -- granules ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_granule_is_a_range_of_hashes() -> None:

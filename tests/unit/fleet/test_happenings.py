@@ -20,7 +20,8 @@ from turnstile.fleet.core.happenings import (
 from turnstile.fleet.core.rows import GranuleRow
 
 KEY = SPACE.fleet()
-A, B = member("a"), member("b")
+A = member("a")
+B = member("b")
 NOW = 1_000
 
 

@@ -423,7 +423,8 @@ def during_transactions(site: Site, look: Callable[[], None]) -> None:
 
 def test_i19_an_owner_stops_before_another_one_begins() -> None:
     site = Site()
-    first, second = site.member(), site.member("b")
+    first = site.member()
+    second = site.member("b")
     site.beats(first, second, times=2)
     answers = list[Whose]()
     subjects = [f"t{number}" for number in range(40)]
@@ -575,7 +576,8 @@ def test_i19_a_new_healthy_member_is_given_its_part_before_the_next_whole_look()
     site.beats(first, second, times=3)
     site.beats(second)
     assert len(second.owned_granules()) == 32
-    third, fourth = site.member("c", publish=64), site.member("d", publish=64)
+    third = site.member("c", publish=64)
+    fourth = site.member("d", publish=64)
     for _ in range(3):
         site.beats(third, fourth, first, second)
     site.beats(third, fourth, first, second)
@@ -670,7 +672,8 @@ def test_a_member_that_claims_for_many_beats_reads_each_granule_once() -> None:
     slow_store(site, 2 * BEAT)
     count = 12 * GRANULES_PER_WRITE
     member = site.member(publish=count)
-    read_many, reads = site.world.refs.read_many, list[str]()
+    read_many = site.world.refs.read_many
+    reads = list[str]()
     site.world.refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
     for _ in range(14):
         site.beats(member, step_ms=0)
@@ -734,7 +737,8 @@ def test_a_member_reads_of_what_changed_hands_the_entries_of_logs_and_no_granule
     site = Site()
     members = [site.member(name, publish=300) for name in "abc"]
     site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
-    read_many, reads = site.world.refs.read_many, list[str]()
+    read_many = site.world.refs.read_many
+    reads = list[str]()
     site.world.refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
     granule = site.world.space.fleet_granule("")
     site.beats(*members, times=2 * WHOLE_LOOK_BEATS)
@@ -778,7 +782,8 @@ def test_a_report_shows_members_granules_and_how_often_they_moved() -> None:
     member = site.member("a", publish=2, collect=1)
     site.beats(member)
     report = reader.report()
-    (shown,), (row,) = report.members, site.rows(MemberRow)
+    (shown,) = report.members
+    (row,) = site.rows(MemberRow)
     assert (shown.id, shown.name, shown.state, shown.owned, shown.loads) == (member.id, "a", "active", 3, row.loads)
     assert [(granule.name, granule.owner, granule.epoch) for granule in report.granules] == [
         ("collect/0", member.id, 1), ("publish/0", member.id, 1), ("publish/1", member.id, 1),
@@ -798,7 +803,7 @@ def test_a_fleet_whose_row_is_gone_is_reported() -> None:
         site.beats(first)
 
 
-# -- answers that are lost, and processes that die -------------------------------------------------------------------------
+# -- answers that are lost, and processes that die ---------------------------------------------------------------------
 
 
 def story(site: Site, first: Member) -> None:
@@ -860,7 +865,8 @@ def test_i19_a_sign_of_life_without_an_answer_is_looked_up(how: How) -> None:
 
 
 def test_members_that_can_be_asked_are_known_until_they_are_doubted() -> None:
-    site, known = Site(), {"a": Address("a.host", 1, "one"), "b": Address("b.host", 2, "two")}
+    site = Site()
+    known = {"a": Address("a.host", 1, "one"), "b": Address("b.host", 2, "two")}
     members = [
         Member(
             site.world, lambda: site.now_ms, name=name, granules={"catalogs": 4}, beat_ms=BEAT, alone_beat_ms=ALONE,

@@ -122,7 +122,8 @@ def test_i9_a_tree_may_be_gone_up_to_the_mark_unless_the_mark_is_ahead_of_the_cl
 
 
 def test_i10_a_run_stops_when_its_mark_was_taken_back() -> None:
-    """The run has a clock that is ahead, and is between two removals when the first change takes its mark back."""
+    """The run has a clock that is ahead, and is between two removals when the first change takes
+    its mark back."""
     world = fakes(fresh())
     services = fresh(world)
     put_namespaces(services, "old")

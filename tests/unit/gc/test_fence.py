@@ -20,7 +20,8 @@ KEY = "test/catalog/main"
 
 
 def server(world: FakeWorld, history: int = HISTORY_GRACE.history_ms) -> CatalogServices:
-    """With cold caches, and the past kept for as long as gc keeps it; for longer, as if it had looked at the clock before."""
+    """With cold caches, and the past kept for as long as gc keeps it; for longer, as if it had
+    looked at the clock before."""
     return build(world, lake_root=LAKE, limits=Limits(history_ms=history))
 
 
@@ -79,7 +80,8 @@ def test_i9_what_only_a_name_kept_does_not_come_back_after_it(what: str, how: st
 @pytest.mark.parametrize("what", ["reset", "name"])
 @pytest.mark.parametrize("hours", [0.5, 1.2, 3, 48])
 def test_i9_what_gc_took_while_a_sandbox_stood_still_does_not_come_back(what: str, hours: float) -> None:
-    """The HEAD was replaced within the kept history when it was looked at. Nothing else changes the catalog meanwhile."""
+    """The HEAD was replaced within the kept history when it was looked at. Nothing else changes the
+    catalog meanwhile."""
     world = fakes(fresh())
     services = server(world)
     put_namespaces(services, "old")

@@ -188,7 +188,8 @@ def test_i10_no_leaf_goes_while_a_root_is_there_that_is_not_known_here(history) 
 
 
 def test_roots_of_a_table_that_is_gone_go(history) -> None:
-    history.table.row["state"], history.table.row["reason"] = "dropped", "purged"
+    history.table.row["state"] = "dropped"
+    history.table.row["reason"] = "purged"
     history.table.row["changed_at"] = history.world.clock.now
     wait(history, 49)
     collect(history)

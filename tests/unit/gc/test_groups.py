@@ -1,4 +1,5 @@
-"""Rows of large groups go when nobody repeats one any more, and never while a table has an entry of one (I8, I10)."""
+"""Rows of large groups go when nobody repeats one any more, and never while a table has an entry of
+one (I8, I10)."""
 
 from __future__ import annotations
 

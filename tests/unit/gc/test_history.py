@@ -231,7 +231,8 @@ def test_i10_a_catalog_that_is_created_again_between_look_and_removal_loses_noth
     services.namespaces.create("other", ("default",))
     services.catalogs.drop("other", force=True)
     days(world, 3)
-    look, objs = DroppedCatalogScanner._due, set(world.objs.rows)
+    look = DroppedCatalogScanner._due
+    objs = set(world.objs.rows)
 
     def created_after_the_look(*of: Any) -> Iterator[Item | None]:
         yield from list(look(*of))
@@ -294,7 +295,8 @@ def test_i10_a_name_has_one_note_of_its_last_drop_and_it_goes_only_as_it_was_loo
 
 
 def dropped_twice(services: CatalogServices) -> str:
-    """A catalog that came, went and came again long ago, and went a moment ago; its last HEAD with a name in it."""
+    """A catalog that came, went and came again long ago, and went a moment ago; its last HEAD with
+    a name in it."""
     world = fakes(services)
     services.catalogs.create("other")
     services.catalogs.drop("other")
@@ -343,7 +345,8 @@ def test_a_history_that_would_not_protect_listings_is_refused() -> None:
 
 
 def test_a_bloom_filter_denies_no_member_and_claims_few_others() -> None:
-    first, other = BloomFilter(20_000, 1), BloomFilter(20_000, 2)
+    first = BloomFilter(20_000, 1)
+    other = BloomFilter(20_000, 2)
     for number in range(1000):
         first.add(f"entity/{number}")
         other.add(f"entity/{number}")

@@ -130,7 +130,8 @@ def test_i10_what_a_head_of_the_kept_history_names_stays_until_that_is_over(clie
 
 
 def forgetful(client: Iceberg) -> str:
-    """A file of the table whose log names one predecessor, written long before the history that is kept."""
+    """A file of the table whose log names one predecessor, written long before the history that is
+    kept."""
     days(client.world, 1)
     assert client.commit(set_properties(**{"write.metadata.previous-versions-max": "1"})).status == 200
     return change(client, "old")

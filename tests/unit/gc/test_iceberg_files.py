@@ -1,4 +1,5 @@
-"""Files of Iceberg tables that no metadata names go; files that a kept metadata file names stay (I10)."""
+"""Files of Iceberg tables that no metadata names go; files that a kept metadata file names stay
+(I10)."""
 
 from __future__ import annotations
 
@@ -317,8 +318,8 @@ def test_a_table_at_a_location_of_its_own_choice_is_left_alone(lake: LakeFiles) 
 
 
 class Lakes(RuleBasedStateMachine):
-    """Commits, writers that are slow or die, expiry, tags, clones, names, time, and gc that crashes: every HEAD of the kept
-    history, every name and every clone shows all its files."""
+    """Commits, writers that are slow or die, expiry, tags, clones, names, time, and gc that
+    crashes: every HEAD of the kept history, every name and every clone shows all its files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -479,7 +480,8 @@ def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("planted", [False, True])
 def test_files_that_are_taken_young_are_found(monkeypatch: pytest.MonkeyPatch, *, planted: bool) -> None:
-    """By the machine's steps in the order that it takes: it comes by it too rarely to be waited for."""
+    """By the machine's steps in the order that it takes: it comes by it too rarely to be waited
+    for."""
     lakes = Lakes()
     lakes.commit(0, 0)
     lakes.start()
@@ -496,7 +498,7 @@ TestLakes = Lakes.TestCase
 TestLakes.settings = settings(max_examples=examples(25), stateful_step_count=25)
 
 
-# -- what the double checks and times are for ------------------------------------------------------------------------------
+# -- what the double checks and times are for --------------------------------------------------------------------------
 
 
 def scanner(lake: LakeFiles, time_is_up: Callable[[], bool]) -> list[Batch | Problem]:

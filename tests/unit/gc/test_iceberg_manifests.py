@@ -1,4 +1,5 @@
-"""Putting manifests together is a change of the catalog like every other, of tables that ask for it, with the same files (I9)."""
+"""Putting manifests together is a change of the catalog like every other, of tables that ask for
+it, with the same files (I9)."""
 
 from __future__ import annotations
 
@@ -178,7 +179,8 @@ def test_a_manifest_list_that_cannot_be_read_changes_nothing(client: Iceberg, ta
 def test_what_is_not_to_be_put_together_stays_in_the_list_behind_the_new_ones(
     client: Iceberg, table: SmallManifests
 ) -> None:
-    """Manifests of deletes, of another table's location, with keys, large ones, and ones with members of another format."""
+    """Manifests of deletes, of another table's location, with keys, large ones, and ones with
+    members of another format."""
     strange = entry_schema(nullable("region", 1000, "string"))
     strange["fields"].append(nullable("new", 9, "long"))
     elsewhere = "file:///lake/elsewhere/metadata/m0.avro"
@@ -305,10 +307,13 @@ def test_what_main_says_of_expiry_stays(client: Iceberg, table: SmallManifests) 
 
 
 class Racing:
-    """A world in which ``meanwhile`` happens just before the ``at``-th file is written; ``put`` names the files that are."""
+    """A world in which ``meanwhile`` happens just before the ``at``-th file is written; ``put``
+    names the files that are."""
 
     def __init__(self, client: Iceberg, meanwhile: Any, at: int = 3) -> None:
-        inner, left, self.put = client.world.storages, [at], list[str]()
+        inner = client.world.storages
+        left = [at]
+        self.put = list[str]()
         names = self.put
 
         class Storages:

@@ -1,4 +1,5 @@
-"""The files that Iceberg metadata name, from real manifests, and metadata that cannot be read (I10)."""
+"""The files that Iceberg metadata name, from real manifests, and metadata that cannot be read
+(I10)."""
 
 from __future__ import annotations
 

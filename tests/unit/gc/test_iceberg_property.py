@@ -1,5 +1,5 @@
-"""Iceberg tables at random: commits, crashes, resets, registrations, time and gc; every HEAD of the kept history loads (I9,
-I10)."""
+"""Iceberg tables at random: commits, crashes, resets, registrations, time and gc; every HEAD of the
+kept history loads (I9, I10)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ Named = dict[str, str]
 
 
 class Histories(RuleBasedStateMachine):
-    """Tables that change, crash, go back, come and go, while gc runs; a record of every HEAD that was."""
+    """Tables that change, crash, go back, come and go, while gc runs; a record of every HEAD that
+    was."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +150,8 @@ class Histories(RuleBasedStateMachine):
             assert {entry["metadata-file"] for entry in log} <= files.keys()
 
     def teardown(self) -> None:
-        """When nothing happens for long, only what is named is left of what was written in this life."""
+        """When nothing happens for long, only what is named is left of what was written in this
+        life."""
         others(self.client)
         Collector(self.client.world, GRACE, workers=1).collect(["iceberg"], dry_run=False)
         self.every_head_of_the_kept_history_loads()

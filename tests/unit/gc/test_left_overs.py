@@ -1,4 +1,5 @@
-"""Temporary files of writes that were cut off go from a file system after the grace; a living writer's never do (I10)."""
+"""Temporary files of writes that were cut off go from a file system after the grace; a living
+writer's never do (I10)."""
 
 from __future__ import annotations
 

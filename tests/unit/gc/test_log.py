@@ -45,8 +45,8 @@ GROUP = "a0000000-0000-4000-8000-000000000001"
 
 
 class Site:
-    """A catalog with a table that gets a version a day, and checkpoints as they are due. Another table is made each week, so that the
-    catalog has a past."""
+    """A catalog with a table that gets a version a day, and checkpoints as they are due. Another
+    table is made each week, so that the catalog has a past."""
 
     def __init__(self, **properties: str) -> None:
         self.services = fresh(history_ms=HISTORY_MS)
@@ -67,7 +67,8 @@ class Site:
         return made
 
     def alter(self, *features: str, **properties: str) -> int:
-        """A commit that sets the table's properties, beside those it has to have, and its features."""
+        """A commit that sets the table's properties, beside those it has to have, and its
+        features."""
         zero = delta.version_zero("x", 0, *features, **properties).splitlines()[1:]
         table = {"io.unitycatalog.tableId": self.id}
         actions = [json.loads(line) for line in zero]
@@ -274,7 +275,7 @@ def test_i10_only_a_table_in_ordinary_use_is_cleaned_up(site: Site, state: str) 
     assert (report.items, report.problems, site.oldest()) == ((), (), 0)
 
 
-# -- what has to be there before anything goes ------------------------------------------------------------------------------
+# -- what has to be there before anything goes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "damaged", "no protocol"])
@@ -379,7 +380,7 @@ def test_a_protected_version_that_cannot_be_read_keeps_everything(site: Site, mo
     assert (report.items, report.problems) == ((), ())
 
 
-# -- whoever comes meanwhile ---------------------------------------------------------------------------------------------
+# -- whoever comes meanwhile -------------------------------------------------------------------------------------------
 
 
 def test_i10_a_reader_that_comes_before_the_marks_is_left_and_one_that_comes_after_is_refused(site: Site) -> None:
@@ -503,7 +504,7 @@ def test_i15_a_crash_after_any_removal_leaves_a_log_that_reads_and_the_next_run_
         site.check(lowest)
 
 
-# -- sidecars --------------------------------------------------------------------------------------------------------------
+# -- sidecars ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Metadata snapshots that no HEAD refers to any more, and that nobody can propose again (I2, I10)."""
+"""Metadata snapshots that no HEAD refers to any more, and that nobody can propose again (I2,
+I10)."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def test_i10_nothing_goes_while_the_version_that_replaced_it_is_not_published() 
 
 
 def test_i2_a_snapshot_that_may_be_proposed_again_stays_however_old() -> None:
-    """A proposal that was refused left one for the next version; sent again, it finds it there and writes nothing."""
+    """A proposal that was refused left one for the next version; sent again, it finds it there and
+    writes nothing."""
     world, id = changed_table(1)
     now = head_of(world, id)
     snapshots = MetadataStore(world.objs, world.space)

@@ -1,4 +1,5 @@
-"""Inline content in objs goes when no HEAD refers to it, and never under a commit that needs it (I10)."""
+"""Inline content in objs goes when no HEAD refers to it, and never under a commit that needs it
+(I10)."""
 
 from __future__ import annotations
 

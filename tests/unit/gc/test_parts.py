@@ -1,4 +1,5 @@
-"""Parts of large objs: what crashes leave behind goes when it is old, and never a part of an obj that is there (I10)."""
+"""Parts of large objs: what crashes leave behind goes when it is old, and never a part of an obj
+that is there (I10)."""
 
 from __future__ import annotations
 

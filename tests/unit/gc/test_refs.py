@@ -1,4 +1,5 @@
-"""Tombstones of references go when nobody repeats a request any more, and no token of before is valid then (I6, I10)."""
+"""Tombstones of references go when nobody repeats a request any more, and no token of before is
+valid then (I6, I10)."""
 
 from __future__ import annotations
 

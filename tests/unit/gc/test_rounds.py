@@ -1,4 +1,5 @@
-"""Runs of gc that time cuts off: between them they look at everything, whatever takes longest (I10, I11)."""
+"""Runs of gc that time cuts off: between them they look at everything, whatever takes longest (I10,
+I11)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ TERM_MS = 900_000
 
 
 class Slow:
-    """A looker that finds nothing and takes a second a row; ``looked`` is what it was shown, with its kind."""
+    """A looker that finds nothing and takes a second a row; ``looked`` is what it was shown, with
+    its kind."""
 
     row_kind = "table"
 
@@ -41,7 +43,8 @@ class Slow:
 
 def slow_world(monkeypatch: pytest.MonkeyPatch, tables: int) -> tuple[FakeWorld, list[tuple[str, str]]]:
     """Tables, and kinds of garbage each of which looks at all of them, a second each."""
-    world, looked = fake_world(), list[tuple[str, str]]()
+    world = fake_world()
+    looked = list[tuple[str, str]]()
     for number in range(tables):
         Table(world, table_id(number))
     lookers = {kind: lambda context, kind=kind: Slow(world, kind, looked) for kind in KINDS}

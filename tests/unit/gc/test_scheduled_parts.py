@@ -1,4 +1,5 @@
-"""Scheduled runs of gc look at a bounded part of the rows, and at idle tables by turns (I10, decision 60)."""
+"""Scheduled runs of gc look at a bounded part of the rows, and at idle tables by turns (I10,
+decision 60)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""gc removes lost and published staged files after their grace, and no file above the floor (I10)."""
+"""gc removes lost and published staged files after their grace, and no file above the floor
+(I10)."""
 
 from __future__ import annotations
 
@@ -95,7 +96,8 @@ def test_i10_a_loser_that_was_written_after_the_decision_has_its_own_grace(world
 def test_i10_a_winner_counts_from_when_it_left_the_tail_not_from_when_an_engine_published_it(
     world: FakeWorld, table: Table
 ) -> None:
-    """While the publisher was away for days readers were given the staged names; some of them still hold them."""
+    """While the publisher was away for days readers were given the staged names; some of them still
+    hold them."""
     winners = [table.stage() for _ in range(6)]
     for version in range(1, 7):
         table.put(published_path(version), table.ratified[version])
@@ -170,7 +172,8 @@ def test_i10_a_table_dropped_between_look_and_removal_keeps_its_files(world: Fak
 
 
 def test_i10_a_file_that_lost_is_not_ratified_as_a_later_version(world: FakeWorld, table: Table) -> None:
-    """gc goes by the version in a name: once that is published, the file may be removed at any moment."""
+    """gc goes by the version in a name: once that is published, the file may be removed at any
+    moment."""
     loser = table.stage(lose=True)
     size = table.storage.stat(staged_path(loser)).size  # type: ignore[union-attr]
     table.ticket("winner")
@@ -191,7 +194,8 @@ def test_i3_a_replay_is_answered_though_it_asks_for_a_version_above_its_name(wor
 
 @pytest.mark.parametrize("published", [False, True])
 def test_i10_a_file_that_a_row_carries_since_the_look_is_kept(world: FakeWorld, table: Table, published: bool) -> None:
-    """Such a row is of an earlier release, which took any name; its commit may be all that there is of that version."""
+    """Such a row is of an earlier release, which took any name; its commit may be all that there is
+    of that version."""
     loser = table.stage(lose=True)
     table.ticket("winner")
     Publisher(world).publish(TABLE)
@@ -214,7 +218,8 @@ def test_i10_a_file_that_a_row_carries_since_the_look_is_kept(world: FakeWorld, 
 
 
 def test_i10_a_row_that_fell_back_since_the_look_keeps_what_it_may_need_again(world: FakeWorld, table: Table) -> None:
-    """A backup was restored meanwhile: the floor is lower than the version of a file that was about to go."""
+    """A backup was restored meanwhile: the floor is lower than the version of a file that was about
+    to go."""
     for _ in range(6):
         table.stage()
     Publisher(world).publish(TABLE)
@@ -360,7 +365,8 @@ def test_i10_when_a_version_was_decided_is_its_own_files_time_else_the_next_ones
 
 
 def test_i11_when_a_version_was_decided_is_found_without_going_through_the_log() -> None:
-    """A table with a staged commit a second has 86,400 files to judge, and as many versions: gc was busy with it for hours."""
+    """A table with a staged commit a second has 86,400 files to judge, and as many versions: gc was
+    busy with it for hours."""
 
     class Log(dict[int, int]):
         steps = 0

@@ -1,4 +1,5 @@
-"""Staging tables nobody registered and dropped tables past their grace: rows announce it, files go, rows go (I10)."""
+"""Staging tables nobody registered and dropped tables past their grace: rows announce it, files go,
+rows go (I10)."""
 
 from __future__ import annotations
 

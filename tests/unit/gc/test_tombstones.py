@@ -1,4 +1,5 @@
-"""What purged, exported and cloned tables leave goes a month after the drop, and not before every late question has ended (I3, I10, I13)."""
+"""What purged, exported and cloned tables leave goes a month after the drop, and not before every
+late question has ended (I3, I10, I13)."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def put_objs(world: FakeWorld, id: str) -> None:
 
 
 def left_of(world: FakeWorld, id: str) -> list[str]:
-    """Everything that bears the uuid of a table, but the entries of the identity index, which end by themselves."""
+    """Everything that bears the uuid of a table, but the entries of the identity index, which end
+    by themselves."""
     keys = [*world.refs.rows, *(key for _, key in world.objs.rows), *world.storages.files]
     return sorted(key for key in keys if id in key and not key.startswith("identity/"))
 

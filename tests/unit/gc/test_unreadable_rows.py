@@ -1,4 +1,5 @@
-"""gc beside damaged rows: it says which, removes nothing that one may refer to, and goes on with the others (I10)."""
+"""gc beside damaged rows: it says which, removes nothing that one may refer to, and goes on with
+the others (I10)."""
 
 from __future__ import annotations
 

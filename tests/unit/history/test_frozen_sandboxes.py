@@ -33,8 +33,8 @@ def overtaken(world: FakeWorld, other: CatalogServices) -> None:
 
 
 def test_i10_a_change_that_was_frozen_between_two_attempts_is_not_tried_again() -> None:
-    """Its entity was written hours before the HEAD that would lead to it, so gc would take it for one that is older than the
-    kept history while that HEAD still belongs to it."""
+    """Its entity was written hours before the HEAD that would lead to it, so gc would take it for
+    one that is older than the kept history while that HEAD still belongs to it."""
     world = fakes(fresh())
 
     def frozen(_: float) -> None:
@@ -150,11 +150,13 @@ def once(world: FakeWorld, services: CatalogServices) -> IdempotentCommitter:
 
 
 def test_i3_a_request_with_a_key_that_was_frozen_for_longer_than_the_key_is_kept_is_not_applied_again() -> None:
-    """It is sent again meanwhile and done, its row expires, and the entity that it drops is made anew."""
+    """It is sent again meanwhile and done, its row expires, and the entity that it drops is made
+    anew."""
     services = fresh()
     world = fakes(services)
     create(services, "t")
-    frozen, again = once(world, services), once(world, services)
+    frozen = once(world, services)
+    again = once(world, services)
     second: list[str] = []
 
     def drop(by: IdempotentCommitter) -> Callable[[], None]:

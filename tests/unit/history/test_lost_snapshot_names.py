@@ -13,9 +13,10 @@ from turnstile.store.core.errors import NotFound
 
 @pytest.mark.parametrize("what", ["reset", "name"])
 def test_i9_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is_gone(what: str) -> None:
-    """CatalogGc.tla, "what lost its name comes back": between the look at the snapshot and the swap its name is dropped, and
-    gc takes what only the name kept. The swap is refused and tried again, with the tree that was found before. A second
-    name for the same HEAD would lead nowhere in the same way."""
+    """CatalogGc.tla, "what lost its name comes back": between the look at the snapshot and the swap
+    its name is dropped, and gc takes what only the name kept. The swap is refused and tried again,
+    with the tree that was found before. A second name for the same HEAD would lead nowhere in the
+    same way."""
     services = fresh()
     world = fakes(services)
     put_namespaces(services, "old")

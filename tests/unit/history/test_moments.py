@@ -173,7 +173,8 @@ def test_a_moment_costs_one_request_once_it_is_known_and_some_twenty_before() ->
     services, heads = grown(600)
     world = services.world
     for at in (3, 250, 590):
-        cold, as_of = fresh(world), AsOf(head=heads[at])
+        cold = fresh(world)
+        as_of = AsOf(head=heads[at])
         first = counted(cold, lambda cold=cold, as_of=as_of: cold.listings.namespaces("main", as_of=as_of))  # type: ignore[misc]
         assert first.count("refs.read") == 1 and len(first) <= 25
         again = counted(cold, lambda cold=cold, as_of=as_of: cold.listings.namespaces("main", as_of=as_of))  # type: ignore[misc]

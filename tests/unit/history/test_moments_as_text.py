@@ -1,4 +1,5 @@
-"""Moments as users write them: one text for one moment, in queries, warehouses and prefixes, and clear refusals."""
+"""Moments as users write them: one text for one moment, in queries, warehouses and prefixes, and
+clear refusals."""
 
 from __future__ import annotations
 

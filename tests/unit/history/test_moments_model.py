@@ -64,7 +64,8 @@ def authorized(services: CatalogServices) -> CatalogServices:
 
 def described(services: CatalogServices, as_of: AsOf | None, size: int) -> There:
     """Two levels of a catalog, as every way to read them says."""
-    lists, there = services.listings, There()
+    lists = services.listings
+    there = There()
     options: dict[str, Any] = {"as_of": as_of, "max_results": size}
     for one in all_of(lambda token: lists.namespaces("main", page_token=token, **options)):
         there[one.name] = ("namespace", one.entity.id, one.entity.comment)
@@ -187,7 +188,8 @@ class Moments(RuleBasedStateMachine):
         if cold:
             self.services = opened(self.world)
         at = pick % len(self.past) if back else len(self.past) - 1
-        was, as_of = self.past[at], AsOf()
+        was = self.past[at]
+        as_of = AsOf()
         if how == 0:
             as_of = AsOf(head=was.head)
         elif how == 1:
@@ -197,7 +199,8 @@ class Moments(RuleBasedStateMachine):
             at = max(n for n, one in enumerate(self.past) if one.at // 1000 <= was.at // 1000)
         elif self.named:
             name = sorted(self.named)[pick % len(self.named)]
-            was, as_of = self.named[name], AsOf(snapshot=name.upper())
+            was = self.named[name]
+            as_of = AsOf(snapshot=name.upper())
         else:
             return
         was = was if how == 3 else self.past[at]

@@ -250,7 +250,8 @@ def test_a_reset_that_is_overtaken_is_computed_again() -> None:
     head = now(services)
     create(services, "t")
     other = fresh(world)
-    original, raced = world.objs.put_many, list[str]()
+    original = world.objs.put_many
+    raced = list[str]()
 
     def racing(objs: object) -> None:
         original(objs)  # type: ignore[arg-type]
@@ -282,7 +283,8 @@ def test_a_reset_that_fails_anywhere_happened_or_did_not(how: str) -> None:
 
 
 def test_i10_what_a_reset_brought_in_stays_though_it_is_older_than_the_history() -> None:
-    """The tree of an old snapshot, brought in for a day, is whole for as long as that day can be gone back to."""
+    """The tree of an old snapshot, brought in for a day, is whole for as long as that day can be
+    gone back to."""
     services = fresh(spill=SpillLimits(embedded=150, segment=300))
     world = fakes(services)
     for n in range(20):

@@ -1,4 +1,5 @@
-"""One dropped table comes back, with all that its drop took away, and nothing else changes (I9, I10)."""
+"""One dropped table comes back, with all that its drop took away, and nothing else changes (I9,
+I10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An undrop that cannot bring back the table as it was is refused at once, with the reason, and changes nothing (I9, I10)."""
+"""An undrop that cannot bring back the table as it was is refused at once, with the reason, and
+changes nothing (I9, I10)."""
 
 from __future__ import annotations
 

@@ -179,7 +179,8 @@ def test_what_strangers_send_makes_no_new_metric(capsys: pytest.CaptureFixture[s
 def test_the_metrics_of_a_request_hold_nothing_of_another_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither of the one before, nor of those that were answered while metrics were switched off."""
+    """Neither of the one before, nor of those that were answered while metrics were switched
+    off."""
     http = make()
     monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "true")
     http.get("/no/such/path")

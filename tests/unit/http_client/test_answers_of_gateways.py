@@ -1,4 +1,5 @@
-"""Refusals by a gateway in front of the service are reported in words of the client, with a remedy."""
+"""Refusals by a gateway in front of the service are reported in words of the client, with a
+remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A call that waits reports it, for whatever reason; a call that is answered at once reports nothing."""
+"""A call that waits reports it, for whatever reason; a call that is answered at once reports
+nothing."""
 
 from __future__ import annotations
 

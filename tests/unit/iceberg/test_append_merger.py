@@ -95,7 +95,8 @@ def test_i9_the_slower_append_follows_the_faster_one(lake: Lake) -> None:
 
 
 def test_i9_an_append_is_no_older_than_the_one_that_it_follows(lake: Lake) -> None:
-    """Readers find the snapshot of a moment by these times: a writer's clock may be behind the faster one's."""
+    """Readers find the snapshot of a moment by these times: a writer's clock may be behind the
+    faster one's."""
     base = lake.append(1, None, 1)
     faster = lake.append(2, base, 2, timestamp_ms=NOW)
     slower = lake.append(3, base, 2)
@@ -111,7 +112,8 @@ def test_i9_an_append_is_no_older_than_the_one_that_it_follows(lake: Lake) -> No
 
 
 def test_i9_a_merged_append_has_the_schema_of_the_table_that_it_is_put_on(lake: Lake) -> None:
-    """Reading by snapshot, tag or time goes by the snapshot's schema: an older one would leave a column out."""
+    """Reading by snapshot, tag or time goes by the snapshot's schema: an older one would leave a
+    column out."""
     base = lake.append(1, None, 1)
     slower = lake.append(2, base, 2, schema_id=0)
     wider = {
@@ -195,8 +197,8 @@ def listed(field: int, value: Any) -> Callable[[Lake, Snapshot], Any]:
 
 
 def listing(change: Callable[[Any], Any], make_first: Any = None, *more: Any) -> Callable[[Lake, Snapshot], Any]:
-    """A list whose entry of the manifest that is added is changed; ``make_first`` makes the snapshot that has it; ``more``
-    fields than the usual ones, or others."""
+    """A list whose entry of the manifest that is added is changed; ``make_first`` makes the
+    snapshot that has it; ``more`` fields than the usual ones, or others."""
 
     def make(lake: Lake, slower: Snapshot) -> Any:
         if make_first is not None:

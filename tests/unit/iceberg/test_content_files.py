@@ -1,4 +1,5 @@
-"""Which delete files belong to a data file, what entries inherit, and values of partitions in JSON."""
+"""Which delete files belong to a data file, what entries inherit, and values of partitions in
+JSON."""
 
 from __future__ import annotations
 

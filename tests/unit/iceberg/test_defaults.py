@@ -1,5 +1,5 @@
-"""I9: default values are written as readers want them. The table of what fits was made by asking Java's (1.11.0), which
-reads more forms than PyIceberg's."""
+"""I9: default values are written as readers want them. The table of what fits was made by asking
+Java's (1.11.0), which reads more forms than PyIceberg's."""
 
 from __future__ import annotations
 

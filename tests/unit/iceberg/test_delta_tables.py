@@ -1,4 +1,5 @@
-"""A Delta table as Iceberg's metadata: ids, name mappings, partition values, and what is refused by name."""
+"""A Delta table as Iceberg's metadata: ids, name mappings, partition values, and what is refused by
+name."""
 
 from __future__ import annotations
 
@@ -166,7 +167,7 @@ def test_a_partition_column_must_be_a_primitive_one() -> None:
         shown([field("a", STRUCT)], ("a",))
 
 
-# -- versions with other columns ----------------------------------------------------------------------------------------
+# -- versions with other columns ---------------------------------------------------------------------------------------
 
 
 def check(
@@ -207,7 +208,7 @@ def test_a_version_is_not_readable_by_another_partitioning() -> None:
         check(fields, fields, ("a",), ("b",))
 
 
-# -- values of partitions -----------------------------------------------------------------------------------------------
+# -- values of partitions ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -239,7 +240,7 @@ def test_a_value_that_is_none_of_the_type_is_refused(text: str, kind: str) -> No
     assert f"the partition value '{text}' of 'p', a delta's" in refusal.value.message
 
 
-# -- paths --------------------------------------------------------------------------------------------------------------
+# -- paths -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

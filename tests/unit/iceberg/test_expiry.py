@@ -211,7 +211,8 @@ def test_files_may_be_collected_from_half_of_the_time_on_that_gc_leaves_them() -
 def with_schemas(
     ages: dict[int, tuple[int, int | None]], written_with: dict[int, int | None], count: int
 ) -> TableMetadata:
-    """A table that had ``count`` schemas, the last of which is the current one; snapshots with the schema that each was written with."""
+    """A table that had ``count`` schemas, the last of which is the current one; snapshots with the
+    schema that each was written with."""
     made = table(ages, {"main": branch(max(ages))})
     schemas = tuple(msgspec.structs.replace(made.schemas[0], schema_id=id) for id in range(count))
     snapshots = tuple(msgspec.structs.replace(one, schema_id=written_with[one.snapshot_id]) for one in made.snapshots)

@@ -1,6 +1,8 @@
-"""Filters of Iceberg's clients: no file is left out that has a row which the filter wants, and no row is left to nobody to filter.
+"""Filters of Iceberg's clients: no file is left out that has a row which the filter wants, and no
+row is left to nobody to filter.
 
-PyIceberg makes the filters, writes them as JSON and evaluates them on rows as Iceberg does; SQL's evaluation is written out here.
+PyIceberg makes the filters, writes them as JSON and evaluates them on rows as Iceberg does; SQL's
+evaluation is written out here.
 """
 
 from __future__ import annotations

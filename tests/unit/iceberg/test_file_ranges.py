@@ -1,6 +1,8 @@
-"""What Iceberg's statistics and partitions say: no file and no manifest is left out that has a row which the filter wants.
+"""What Iceberg's statistics and partitions say: no file and no manifest is left out that has a row
+which the filter wants.
 
-PyIceberg makes the filters, the binary bounds and the partition values; filters are evaluated on rows as Iceberg and as SQL do.
+PyIceberg makes the filters, the binary bounds and the partition values; filters are evaluated on
+rows as Iceberg and as SQL do.
 """
 
 from __future__ import annotations
@@ -163,7 +165,8 @@ ROW = dict.fromkeys(TYPES) | {"n": 5, "s": "b", "d": date(1970, 3, 4), "t": date
     ("t", "day", 62 * 86_400_000_000, 63 * 86_400_000_000 - 1),
 ])  # fmt: skip
 def test_a_partition_value_bounds_its_source(name: str, transform: str, low: int, high: int) -> None:
-    """Of the year 1970, whose number is 0, the year before as well: writers once rounded towards it."""
+    """Of the year 1970, whose number is 0, the year before as well: writers once rounded towards
+    it."""
     spec = PartitionSpec((PartitionField(IDS[name], "f", transform, 1000),), 0)
     (value,) = partition_of(ROW, ((name, transform),))
     found = COLUMNS.ranges_of_file({manifests.PARTITION: {1000: value}}, spec)((name,))
@@ -241,7 +244,8 @@ def test_a_summary_of_another_spec_says_nothing() -> None:
 
 
 def test_names_are_those_that_are_certain() -> None:
-    """A name that was another column's, in any case of letters, is none; nor is one inside a list."""
+    """A name that was another column's, in any case of letters, is none; nor is one inside a
+    list."""
     struct_type = {"type": "struct", "fields": [{"id": 5, "name": "b", "type": "int", "required": False}]}
     before = [
         {"id": 1, "name": "A", "type": "int", "required": False},
@@ -274,7 +278,7 @@ def test_names_are_those_that_are_certain() -> None:
 def test_floats_may_be_nan_unless_they_are_counted() -> None:
     metadata = metadata_of([{"id": 1, "name": "f", "type": "float", "required": False}])
     columns = ScanColumns(metadata, metadata.schema)
-    (nans, count) = manifests.MAP_IDS[manifests.NAN_COUNTS]
+    nans, count = manifests.MAP_IDS[manifests.NAN_COUNTS]
     plain = PartitionSpec((), 0)
     assert columns.ranges_of_file({}, plain)(("f",)).has_nan
     assert columns.ranges_of_file({manifests.NAN_COUNTS: [{nans: 1, count: 2}]}, plain)(("f",)).has_nan

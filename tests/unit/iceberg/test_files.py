@@ -1,4 +1,5 @@
-"""Metadata files at the edges: how large they may be, how they are packed, and which are none (I2)."""
+"""Metadata files at the edges: how large they may be, how they are packed, and which are none
+(I2)."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def test_a_packed_file_is_limited_packed_and_unpacked(
         limited(monkeypatch, most)
         return sandbox(storages).foreign_table(path)[1]
 
-    packed, as_it_is = gzip.compress(raw), gzip.compress(raw, compresslevel=0)
+    packed = gzip.compress(raw)
+    as_it_is = gzip.compress(raw, compresslevel=0)
     assert len(packed) < len(raw) < len(as_it_is)
     assert read(packed, len(raw)) == read(as_it_is, len(as_it_is)) == made
     for content, most in ((packed, len(raw) - 1), (as_it_is, len(as_it_is) - 1)):
@@ -141,7 +143,8 @@ def test_i2_a_file_that_is_there_is_never_written_over(storages: FakeStorages) -
 def test_a_file_whose_answer_was_lost_is_the_one_that_is_there(
     storages: FakeStorages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client of S3 sends a request again whose answer was lost, and is told that the file exists."""
+    """The client of S3 sends a request again whose answer was lost, and is told that the file
+    exists."""
     created = FakeStorage.put_if_absent
 
     def lost(self: FakeStorage, path: str, content: bytes) -> bool:

@@ -1,4 +1,5 @@
-"""Manifest lists as encoded records: an append adds its entries in front, and others are recognised by their bytes (I2, I9)."""
+"""Manifest lists as encoded records: an append adds its entries in front, and others are recognised
+by their bytes (I2, I9)."""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def test_i9_a_list_without_the_bytes_of_its_parent_is_not_recognised(change: str
 
 
 def test_i9_bytes_of_the_parent_that_are_no_entries_are_not_recognised() -> None:
-    """The count of a file is its writer's: fewer entries than the parent has cannot contain them."""
+    """The count of a file is its writer's: fewer entries than the parent has cannot contain
+    them."""
     before = EMPTY.after([entry(1), entry(2)])
     claimed = ManifestList(avro.Block(1, before.block.content), (avro.pack(avro.Block(1, before.block.content)),))
     assert new_entries(claimed.file(HEADER, SYNC), before) is None

@@ -74,7 +74,8 @@ def test_bounds_are_in_the_form_of_single_values(kind: Any, values: list[Any], e
     ],
 )
 def test_a_type_without_bounds_leaves_all_of_a_manifest_without_them(kind: Any) -> None:
-    """A summary without bounds would say that there is no value, and readers would pass the manifest over."""
+    """A summary without bounds would say that there is no value, and readers would pass the
+    manifest over."""
     assert summaries([("a", None)], ["string", kind]) is None
     assert summaries([], []) == []
 

@@ -1,4 +1,5 @@
-"""Metadata files of all three versions: read, written, and refused. PyIceberg reads what is written."""
+"""Metadata files of all three versions: read, written, and refused. PyIceberg reads what is
+written."""
 
 from __future__ import annotations
 

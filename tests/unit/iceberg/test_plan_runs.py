@@ -1,4 +1,5 @@
-"""Plans that take long: begun once, fetched once, bounded, and forgotten when they are cancelled. No test waits for a time to pass."""
+"""Plans that take long: begun once, fetched once, bounded, and forgotten when they are cancelled.
+No test waits for a time to pass."""
 
 from __future__ import annotations
 

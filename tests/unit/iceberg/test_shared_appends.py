@@ -1,5 +1,5 @@
-"""Appends that share a metadata file and a swap leave the table that the same appends leave one after the other, and
-each is answered as it would be alone (I21, I23)."""
+"""Appends that share a metadata file and a swap leave the table that the same appends leave one
+after the other, and each is answered as it would be alone (I21, I23)."""
 
 from __future__ import annotations
 
@@ -137,7 +137,8 @@ def test_i23_each_snapshot_of_a_group_has_the_rows_of_those_before_it(lake: Lake
 
 
 def test_the_answer_is_what_its_metadata_location_has(lake: Lake) -> None:
-    """A client that kept other metadata under that name would not notice the other members when it refreshes."""
+    """A client that kept other metadata under that name would not notice the other members when it
+    refreshes."""
     for each in lake.group(*(lake.append(id) for id in (1, 2))):
         assert isinstance(each, LoadedTable) and each.entity is not None
         TableMetadataUtil.parse_raw(lake.get(each.entity.metadata).decode())
@@ -232,7 +233,8 @@ def result(call: Callable[[], LoadedTable]) -> LoadedTable | TurnstileError:
 
 
 def comparable(lake: Lake) -> Any:
-    """The table without names of files and without times; the rows of each snapshot in place of its list."""
+    """The table without names of files and without times; the rows of each snapshot in place of its
+    list."""
     now = lake.load()
     snapshots = [
         (

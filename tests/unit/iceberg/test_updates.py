@@ -1,5 +1,5 @@
-"""Every update and every requirement: what it does to metadata, and when it is refused. PyIceberg, which applies updates
-by its own code, is the judge of whole sequences."""
+"""Every update and every requirement: what it does to metadata, and when it is refused. PyIceberg,
+which applies updates by its own code, is the judge of whole sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Requests to the emulated stack's gateway as ASGI has them, and a guard that knows one key and one session."""
+"""Requests to the emulated stack's gateway as ASGI has them, and a guard that knows one key and one
+session."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_a_websocket_is_closed(tmp_path: Path) -> None:
     assert sent == ["websocket.close"] and site.emulator.paths == []
 
 
-# -- what is known of the last run --------------------------------------------------------------------------------------
+# -- what is known of the last run -------------------------------------------------------------------------------------
 
 
 def test_a_first_start_and_one_after_an_orderly_stop_have_lost_nothing(tmp_path: Path) -> None:

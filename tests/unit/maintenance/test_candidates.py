@@ -231,7 +231,7 @@ def test_spending_is_counted_by_the_day() -> None:
     assert first.spending(NOW_MS + DAY_MS, 2, 3).spent(NOW_MS + DAY_MS) == (2, 3)
 
 
-# -- predicates ---------------------------------------------------------------------------------------------------------
+# -- predicates --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def upkeep(**configuration: str) -> Upkeep:
     return upkeep_of(PROTOCOL, {"configuration": {f"delta.{name}": value for name, value in configuration.items()}})
 
 
-# -- due ----------------------------------------------------------------------------------------------------------------
+# -- due ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_pauses_double_up_to_a_day() -> None:
     assert pause_ms(12) == pause_ms(1000) == LONGEST_PAUSE_MS == DAY_MS
 
 
-# -- what a table asks for -----------------------------------------------------------------------------------------------
+# -- what a table asks for ---------------------------------------------------------------------------------------------
 
 
 def test_defaults_are_those_of_delta() -> None:
@@ -159,7 +159,7 @@ def test_tombstones_and_transactions_expire() -> None:
     assert upkeep().keeps_transaction({}, now)
 
 
-# -- the pointer ---------------------------------------------------------------------------------------------------------
+# -- the pointer -------------------------------------------------------------------------------------------------------
 
 
 def test_the_example_of_the_protocol_has_its_canonical_form_and_checksum() -> None:
@@ -216,7 +216,7 @@ def test_a_checksum_has_all_that_is_required() -> None:
     assert "txnId" not in members
 
 
-# -- statistics and partition values ------------------------------------------------------------------------------------
+# -- statistics and partition values -----------------------------------------------------------------------------------
 
 
 def column(name: str, kind: Any, physical: str = "") -> dict[str, Any]:

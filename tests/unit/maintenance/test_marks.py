@@ -1,4 +1,5 @@
-"""The marks of a vacuum follow from pins: what is pinned and was whole stays whole, and nothing becomes whole again (I10)."""
+"""The marks of a vacuum follow from pins: what is pinned and was whole stays whole, and nothing
+becomes whole again (I10)."""
 
 from __future__ import annotations
 

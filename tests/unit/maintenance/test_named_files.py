@@ -1,4 +1,5 @@
-"""The files that a Delta table names are looked at: what is missing or has another size is found, and nothing else (I24)."""
+"""The files that a Delta table names are looked at: what is missing or has another size is found,
+and nothing else (I24)."""
 
 from __future__ import annotations
 

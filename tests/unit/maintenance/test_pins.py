@@ -1,4 +1,5 @@
-"""Each kind of pin is found where it comes from, and a vacuum that begins while one comes either leaves it or comes first (I10)."""
+"""Each kind of pin is found where it comes from, and a vacuum that begins while one comes either
+leaves it or comes first (I10)."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def test_i10_the_latest_version_and_what_time_travel_shows_are_pinned(site: Site
 
 
 def test_i10_every_moment_of_the_kept_history_and_the_head_of_then_are_pinned(site: Site) -> None:
-    (since, edge) = site.of("moment")
+    since, edge = site.of("moment")
     assert since == Pin(12, None, "moment"), "seven days ago, and an hour for changes that are under way"
     assert (edge.first, edge.last) == (0, 0), "the catalog was last changed when the table was made"
     site.services.namespaces.create("main", ("later",))
@@ -360,7 +361,7 @@ def test_i10_a_purge_waits_for_readers_and_for_named_snapshots(site: Site) -> No
     assert not [file for file in site.world.storages.files if site.id in file]
 
 
-# -- what cannot be read ------------------------------------------------------------------------------------------------
+# -- what cannot be read -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", ["log", "journal", "catalog", "owner", "clones"])
@@ -412,7 +413,7 @@ def test_i10_properties_that_cannot_be_read_keep_everything(site: Site) -> None:
     assert site.holds.plan(site.id).files_before_ms == 0
 
 
-# -- who holds a version at all -------------------------------------------------------------------------------------------
+# -- who holds a version at all ----------------------------------------------------------------------------------------
 
 
 class SnapshotsOnly:

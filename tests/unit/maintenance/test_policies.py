@@ -107,7 +107,7 @@ def test_the_nearest_value_that_can_be_read_holds(stack: list[dict[str, str]]) -
         assert getattr(effective.policy, setting.attribute) == setting.read(value.value)
 
 
-# -- windows ------------------------------------------------------------------------------------------------------------
+# -- windows -----------------------------------------------------------------------------------------------------------
 
 MONDAY_MS = 4 * DAY_MS
 """1970-01-05."""

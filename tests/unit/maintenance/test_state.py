@@ -1,4 +1,5 @@
-"""The state of a version is read from its newest readable checkpoint and the commits after it (I15)."""
+"""The state of a version is read from its newest readable checkpoint and the commits after it
+(I15)."""
 
 from __future__ import annotations
 

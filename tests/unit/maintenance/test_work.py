@@ -63,7 +63,8 @@ def busy(table: Table, count: int = 12) -> None:
 
 
 def model(table: Table, version: int) -> dict[str, Any]:
-    """The state of a version from its commits, in the plainest way: newest action of each key wins."""
+    """The state of a version from its commits, in the plainest way: newest action of each key
+    wins."""
     files: dict[str, dict[str, Any]] = {}
     state: dict[str, Any] = {"txn": {}}
     for at in range(version + 1):
@@ -141,7 +142,7 @@ def any_table(request: pytest.FixtureRequest) -> Table:
     return v2_table() if request.param == "v2" else Table(fake_world())
 
 
-# -- what is written ----------------------------------------------------------------------------------------------------
+# -- what is written ---------------------------------------------------------------------------------------------------
 
 
 def test_i15_a_checkpoint_is_written_when_it_is_due_and_not_before(any_table: Table) -> None:
@@ -274,7 +275,7 @@ def test_a_compaction_is_written_piece_by_piece_and_not_of_commits_that_are_gone
     assert table.storage.stat(compacted_path(2, 11)) is None
 
 
-# -- what fails ----------------------------------------------------------------------------------------------------------
+# -- what fails --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -331,7 +332,9 @@ def test_i15_a_checkpoint_that_another_worker_wrote_meanwhile_stays(
     any_table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     busy(any_table, 12)
-    floor, decide, others = any_table.head.floor, work.due, list[object]()
+    floor = any_table.head.floor
+    decide = work.due
+    others = list[object]()
 
     def late(*given: Any) -> Any:
         """The other one does all of it after this one has listed the log."""
@@ -429,7 +432,8 @@ def test_i15_work_that_a_kill_interrupted_is_due_and_goes_on_within_minutes(tabl
 
 def test_i10_a_long_attempt_keeps_its_lease_by_what_it_reads(any_table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     busy(any_table, 12)
-    read, others = FakeStorage.read, list[str]()
+    read = FakeStorage.read
+    others = list[str]()
 
     def slow(storage: Any, path: str, *arguments: Any) -> Any:
         any_table.world.clock.now += LEASE_MS // 4
@@ -458,7 +462,8 @@ def test_i10_an_attempt_that_another_one_has_replaced_writes_nothing(table: Tabl
 
 def test_a_table_that_fails_is_left_alone_for_a_while_and_holds_up_no_other() -> None:
     world = fake_world()
-    bad, good = Table(world, table_id(1)), Table(world, table_id(2))
+    bad = Table(world, table_id(1))
+    good = Table(world, table_id(2))
     busy(bad)
     busy(good)
     bad.put(published_path(5), b"damaged\n")

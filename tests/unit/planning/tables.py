@@ -1,4 +1,5 @@
-"""A Delta table whose history is random, and the files that each of its versions has, computed in the plainest way."""
+"""A Delta table whose history is random, and the files that each of its versions has, computed in
+the plainest way."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def vector(number: int) -> dict[str, Any]:
 
 
 class History:
-    """A table partitioned by ``day``, with a column ``id``. ``states``: by version, the ``add`` of each of its files."""
+    """A table partitioned by ``day``, with a column ``id``. ``states``: by version, the ``add`` of
+    each of its files."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -67,7 +69,8 @@ class History:
         Publisher(self.world).publish(self.id)
 
     def step(self) -> None:
-        """A commit that adds, removes, moves, marks rows of files, or says the same of a file again."""
+        """A commit that adds, removes, moves, marks rows of files, or says the same of a file
+        again."""
         actions: list[dict[str, Any]] = []
         state = self.states[-1]
         for path in self.rng.sample(sorted(state), min(len(state), self.rng.randrange(3))):

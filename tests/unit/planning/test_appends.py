@@ -1,4 +1,5 @@
-"""What was appended between two versions: every file that commits added, once, in pages that belong to one question."""
+"""What was appended between two versions: every file that commits added, once, in pages that belong
+to one question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An index of a table whose columns come, go and change places shows exactly the files that their statistics do not exclude (I16)."""
+"""An index of a table whose columns come, go and change places shows exactly the files that their
+statistics do not exclude (I16)."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def metadata(columns: tuple[str, ...]) -> dict[str, Any]:
 
 
 class Evolving:
-    """``files``: by path the least and greatest value of each column that statistics name; None: no row."""
+    """``files``: by path the least and greatest value of each column that statistics name; None: no
+    row."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -137,7 +139,7 @@ def test_i16_columns_may_come_go_and_change_places(seed: int) -> None:
     assert used > 30, "the log was read instead"
 
 
-# -- leaves ---------------------------------------------------------------------------------------------------------------
+# -- leaves ------------------------------------------------------------------------------------------------------------
 
 
 def maker(*columns: str) -> LeafMaker:
@@ -223,7 +225,7 @@ def test_at_once_uses_threads_only_for_several() -> None:
     assert here not in at_once(lambda _: threading.get_ident(), [1, 2], 2)
 
 
-# -- commits since an index -----------------------------------------------------------------------------------------------
+# -- commits since an index --------------------------------------------------------------------------------------------
 
 
 def test_a_commit_without_a_file_has_no_stamp_and_empty_lines_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

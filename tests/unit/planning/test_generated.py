@@ -1,4 +1,5 @@
-"""A predicate on a column excludes files by a partition column that is generated from it, and never one that has a row which satisfies it (I16)."""
+"""A predicate on a column excludes files by a partition column that is generated from it, and never
+one that has a row which satisfies it (I16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An index shows exactly the files of the version that is asked for, whatever happened while it was kept up; it decides nothing (I16)."""
+"""An index shows exactly the files of the version that is asked for, whatever happened while it was
+kept up; it decides nothing (I16)."""
 
 from __future__ import annotations
 

@@ -223,7 +223,8 @@ def test_the_successor_is_greater_than_every_text_with_the_prefix(prefix, rest) 
 
 
 def _random_files(rng: random.Random, count: int) -> tuple[list[dict[str, Any]], list[list[dict[Any, Any]]]]:
-    """Files of three rows whose values are near to each other and to the literals below, as those of a clustered table are."""
+    """Files of three rows whose values are near to each other and to the literals below, as those
+    of a clustered table are."""
     adds = []
     rows_of = []
     for number in range(count):
@@ -261,7 +262,8 @@ def _random_predicate(rng: random.Random, rows: list[dict[Any, Any]], depth: int
 
 
 def _pairs(seed: int, count: int, predicates: int) -> tuple[int, int]:
-    """Judges every file by every predicate; returns how many pairs there were, and how many files were excluded."""
+    """Judges every file by every predicate; returns how many pairs there were, and how many files
+    were excluded."""
     rng = random.Random(seed)
     adds, rows_of = _random_files(rng, count)
     everything = [row for rows in rows_of for row in rows]

@@ -1,4 +1,5 @@
-"""A process that planned a table does not ask for its newest root again while the one it remembers serves, and believes it of no other history (I16)."""
+"""A process that planned a table does not ask for its newest root again while the one it remembers
+serves, and believes it of no other history (I16)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def keep_up(history: History) -> None:
 
 
 def asked(history: History, planner: Planner, **more: Any) -> tuple[int, int]:
-    """Plans all files, compares them with the model, and returns the requests to objs and the version of the index."""
+    """Plans all files, compares them with the model, and returns the requests to objs and the
+    version of the index."""
     before = len(history.world.objs.requests)
     plan = planner.plan(history.head, **more)
     assert {file.path for file in plan.files} == set(history.states[plan.version])
@@ -95,7 +97,8 @@ def test_an_earlier_version_than_the_one_planned_last_has_its_own_root() -> None
 
 
 def test_i16_a_head_that_does_not_show_the_version_that_was_planned_has_the_root_looked_at_again() -> None:
-    """A restored HEAD may lead to another history with versions of the same numbers: their times differ."""
+    """A restored HEAD may lead to another history with versions of the same numbers: their times
+    differ."""
     history = table(5)
     planner = Planner(history.world)
     asked(history, planner)
@@ -169,7 +172,8 @@ def test_i16_a_remembered_root_whose_files_are_gone_gives_way_to_the_newest_one(
 
 
 class Meeting:
-    """Table storage in which the read of a leaf and that of a commit each wait until the other one has begun."""
+    """Table storage in which the read of a leaf and that of a commit each wait until the other one
+    has begun."""
 
     def __init__(self, inner: Any, commit: str) -> None:
         self._inner = inner

@@ -1,4 +1,5 @@
-"""The root of a file index: which columns it has bounds of, which of them serve after a change of the schema, and which earlier roots are kept."""
+"""The root of a file index: which columns it has bounds of, which of them serve after a change of
+the schema, and which earlier roots are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What rewriting a table is worth is the same by its index and by its log; without an index the log is read (I16)."""
+"""What rewriting a table is worth is the same by its index and by its log; without an index the log
+is read (I16)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ FIELDS: Final = (
     column("by", {"type": "map", "keyType": "string", "valueType": INNER, "valueContainsNull": True}, 8, "col-8"),
     column("id", "string", 9, "col-9"),
 )
-"""The first column was renamed: files have it as ``id``. The last column has the name ``id`` now."""
+"""The first column was renamed: files have it as ``id``. The last column has the name ``id``
+now."""
 
 DAY: Final = dt.date(2026, 1, 2)
 PERSON: Final = {"first name": "Ada", "n": 3}

@@ -1,4 +1,5 @@
-"""Decisions of the plain Python client: statistics, partition values, filters, and the fit of data."""
+"""Decisions of the plain Python client: statistics, partition values, filters, and the fit of
+data."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def test_bounds_are_never_too_narrow_and_counts_are_right(rows: list[tuple[Any, 
         there = [value for value in values if value is not None]
         if name == "d":
             there = [value.isoformat() for value in there]
-        least, greatest = told.get("minValues", {}).get(name), told.get("maxValues", {}).get(name)
+        least = told.get("minValues", {}).get(name)
+        greatest = told.get("maxValues", {}).get(name)
         assert least is None or all(least <= value for value in there)
         assert greatest is None or all(value <= greatest for value in there)
         if name == "x" and any(map(math.isnan, there)):

@@ -99,8 +99,8 @@ class Files:
 
 
 def stored(rows: list[Row], way: int) -> pa.Table:
-    """Returns the rows without the partition column. The names of way 1 are in upper case; the times
-    of way 2 have another unit."""
+    """Returns the rows without the partition column. The names of way 1 are in upper case; the
+    times of way 2 have another unit."""
     table = pa.Table.from_pylist(rows, SCHEMA).select(SCHEMA.names[:-1])
     if way == 1:
         return table.rename_columns([name.upper() for name in table.column_names])

@@ -1,4 +1,5 @@
-"""What ``create`` takes of a schema, ``append`` takes of its data, and the rows come back; the rest is refused at once, with a remedy."""
+"""What ``create`` takes of a schema, ``append`` takes of its data, and the rows come back; the rest
+is refused at once, with a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
 from turnstile_client.table import stream_of
 
-DAY, MOMENT = dt.date(2026, 11, 27), dt.datetime(2026, 11, 27, 1, 2, 3)
+DAY = dt.date(2026, 11, 27)
+MOMENT = dt.datetime(2026, 11, 27, 1, 2, 3)
 NUMBER = Decimal("12.50")
 SIMPLE: Final[list[tuple[pa.DataType, list[Any]]]] = [
     (pa.bool_(), [True, False]),
@@ -187,7 +189,8 @@ def test_a_type_that_no_table_holds_is_refused_when_the_table_is_created_and_the
 
 
 class Polars:
-    """A data frame with a column of a type that only its library has: Arrow cannot read its stream."""
+    """A data frame with a column of a type that only its library has: Arrow cannot read its
+    stream."""
 
     def __arrow_c_stream__(self, requested: object = None) -> object:
         raise pa.ArrowInvalid("Invalid or unsupported format string: '_pli128'")

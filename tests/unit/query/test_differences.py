@@ -1,4 +1,5 @@
-"""Whether an answer to a path query is still the same: the decision about reads of the catalog (I9)."""
+"""Whether an answer to a path query is still the same: the decision about reads of the catalog
+(I9)."""
 
 from __future__ import annotations
 

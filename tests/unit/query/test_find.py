@@ -1,4 +1,5 @@
-"""Path queries over a catalog's tree: the same answers as the obvious way, in few requests, one view however long."""
+"""Path queries over a catalog's tree: the same answers as the obvious way, in few requests, one
+view however long."""
 
 from __future__ import annotations
 
@@ -230,8 +231,8 @@ def test_what_names_and_kinds_rule_out_is_never_read() -> None:
 
 
 def test_entities_are_read_a_hundred_at_a_time_whatever_their_parents() -> None:
-    """250 namespaces of one table each: three requests for the namespaces (their predicate, or their spelling) and
-    three for the tables."""
+    """250 namespaces of one table each: three requests for the namespaces (their predicate, or
+    their spelling) and three for the tables."""
     there = wide(250, 1)
     wanted = ["objs.get_many"] * 6 + ["refs.read"]
     assert requests_of(there, "/main/*/*") == wanted
@@ -276,7 +277,8 @@ def test_a_page_ends_after_so_many_looks_even_if_nothing_matches() -> None:
 
 @pytest.mark.parametrize("place", ["comment", "property", "property of a Delta table"])
 def test_a_page_ends_after_so_much_text_even_if_nothing_matches(place: str) -> None:
-    """Texts come from users, so the work of a request is bounded by their size and not by the number of entries."""
+    """Texts come from users, so the work of a request is bounded by their size and not by the
+    number of entries."""
     text = "x" * 5_000
     thing = Thing(comment=text) if place == "comment" else Thing(properties={"p": text}, table="Delta" in place)
     there = {("n",): Thing(), **{("n", f"e{number:02}"): thing for number in range(40)}}

@@ -62,7 +62,8 @@ def test_an_attribute_of_another_kind_is_a_property() -> None:
 
 @given(predicates, st.booleans(), st.booleans())
 def test_what_is_decided_before_everything_is_known_stays_decided(where: Predicate, whole: bool, has: bool) -> None:
-    """Early pruning is sound: knowing more never changes an answer, and knowing everything always gives one."""
+    """Early pruning is sound: knowing more never changes an answer, and knowing everything always
+    gives one."""
     attributes = TABLE if whole else {"name": "Orders", "kind": "table"}
     early = holds(where, Candidate("table", attributes, whole=whole, properties=KNOWN.properties if has else None))
     late = holds(where, KNOWN)
@@ -121,7 +122,8 @@ def test_like_is_what_its_definition_says(text: str, pattern: str) -> None:
 
 
 def steps(act: Callable[[], object]) -> int:
-    """Lines of ``like`` that ``act`` executes: its work, whatever the machine is doing meanwhile."""
+    """Lines of ``like`` that ``act`` executes: its work, whatever the machine is doing
+    meanwhile."""
     count = 0
     file = like.__code__.co_filename
 
@@ -153,7 +155,8 @@ def steps(act: Callable[[], object]) -> int:
     ],
 )
 def test_no_pattern_makes_like_slow(patterns: list[str]) -> None:
-    text, length = "a" * 8_000, sum(map(len, patterns))
+    text = "a" * 8_000
+    length = sum(map(len, patterns))
     assert [like(text, pattern) for pattern in patterns] == [False] * len(patterns)
     # a text of its own, of which nothing is known from before
     assert steps(lambda: [like("a" + text, pattern) for pattern in patterns]) <= 6 * (len(text) + length)

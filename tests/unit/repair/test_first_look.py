@@ -1,4 +1,5 @@
-"""A server's first commit of a table is not written where the table's log goes on after what its HEAD knows (I1, I4)."""
+"""A server's first commit of a table is not written where the table's log goes on after what its
+HEAD knows (I1, I4)."""
 
 from __future__ import annotations
 

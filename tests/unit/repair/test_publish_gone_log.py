@@ -1,4 +1,5 @@
-"""A table whose folder was removed is stopped by the first publication afterwards, so that the next commit is refused (I24, I11)."""
+"""A table whose folder was removed is stopped by the first publication afterwards, so that the next
+commit is refused (I24, I11)."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def test_i24_the_newest_published_version_alone_is_looked_for_once_a_batch(
     world: FakeWorld, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.storage.delete(published_path(0))  # a clean-up may have removed it
-    looked, storage = list[str](), type(table.storage)
+    looked = list[str]()
+    storage = type(table.storage)
     stat = storage.stat
     monkeypatch.setattr(storage, "stat", lambda self, path: looked.append(path) or stat(self, path))
     table.mixed(3)

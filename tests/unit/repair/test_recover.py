@@ -99,7 +99,8 @@ def test_i4_i6_i11_a_recovery_killed_at_any_point_is_finished_by_the_next_one(
 
 @pytest.mark.parametrize("how", [*CRASHES, *LOSSES])
 def test_i3_i4_a_recovery_whose_nth_write_fails_in_any_way_is_finished_by_the_next_one(how: How) -> None:
-    """Killed around the write, or without an answer to one that was, or was not, applied: every write in turn."""
+    """Killed around the write, or without an answer to one that was, or was not, applied: every
+    write in turn."""
     failed = 0
     for at in itertools.count(1):
         table = with_metadata()

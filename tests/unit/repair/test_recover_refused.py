@@ -1,4 +1,5 @@
-"""What a recovery never adopts, and tables that have nothing to recover from (I1, I2, I3, I4, I7, I10)."""
+"""What a recovery never adopts, and tables that have nothing to recover from (I1, I2, I3, I4, I7,
+I10)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def table() -> Table:
 
 
 def stays_stuck(table: Table, version: int, finding: str) -> Diagnosis:
-    """The table takes no commits, says so, and its log is as it was; asking again changes nothing."""
+    """The table takes no commits, says so, and its log is as it was; asking again changes
+    nothing."""
     log = table.published()
     for _ in range(2):
         done, found = repair(table)
@@ -37,7 +39,8 @@ def stays_stuck(table: Table, version: int, finding: str) -> Diagnosis:
 
 
 def test_i2_i4_a_published_version_that_differs_from_a_ratified_one_is_not_adopted(table: Table) -> None:
-    """A table restored from a backup behind its own log, on which writers went on before it was repaired."""
+    """A table restored from a backup behind its own log, on which writers went on before it was
+    repaired."""
     restored(table)
     stamp = max(table.world.clock.now_ms(), table.head.last_ict + 1)
     mine = delta.append("after-the-restore", stamp)
@@ -52,7 +55,8 @@ def test_i2_i4_a_published_version_that_differs_from_a_ratified_one_is_not_adopt
 
 
 def test_i7_two_histories_are_not_mixed(table: Table) -> None:
-    """The foreign version was moved away, the ratified one published: the old history cannot go on top of it."""
+    """The foreign version was moved away, the ratified one published: the old history cannot go on
+    top of it."""
     restored(table)
     stamp = max(table.world.clock.now_ms(), table.head.last_ict + 1)
     assert isinstance(
@@ -155,7 +159,8 @@ def test_a_table_that_an_operator_stopped_stays_stopped(table: Table) -> None:
 
 
 def test_i6_a_table_that_goes_on_meanwhile_is_not_taken_for_a_restored_one(table: Table) -> None:
-    """Between a look at the HEAD and one at the log, the next version was ratified and published as ever."""
+    """Between a look at the HEAD and one at the log, the next version was ratified and published as
+    ever."""
     table.mixed(2)
     publish(table)
     read = table.world.refs.read

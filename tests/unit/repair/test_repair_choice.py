@@ -1,4 +1,5 @@
-"""HEAD and log hold different commits as one version: both may have been acknowledged, so nothing happens unchosen (I2, I4).
+"""HEAD and log hold different commits as one version: both may have been acknowledged, so nothing
+happens unchosen (I2, I4).
 
 It comes about when a coordinator loses state and takes commits before its tables have recovered:
 the log has commits acknowledged before, the HEAD commits acknowledged since.
@@ -46,8 +47,8 @@ def commit(table: Table, txn: str, *actions: dict[str, Any]) -> bytes:
 
 
 def two_histories(table: Table, commits: int = 2, *actions: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Versions 4 to 10 are published and forgotten; ``commits`` others are ratified from 4 on. Returns the HEAD that was lost
-    and their bytes."""
+    """Versions 4 to 10 are published and forgotten; ``commits`` others are ratified from 4 on.
+    Returns the HEAD that was lost and their bytes."""
     lost = restored(table)
     contents = [commit(table, f"since-{number}", *actions) for number in range(commits)]
     assert repair(table)[1].finding == "differs"
@@ -293,7 +294,7 @@ def test_a_listing_that_fails_is_a_finding(table: Table, monkeypatch: pytest.Mon
     assert diagnosis(table).finding == "unreadable"
 
 
-# -- what was shown is what is chosen from ------------------------------------------------------------------------------
+# -- what was shown is what is chosen from -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -354,7 +355,7 @@ def test_i10_nothing_is_taken_back_from_a_table_that_was_not_stopped(table: Tabl
             adopt(table, "log")
 
 
-# -- the HEAD stays -----------------------------------------------------------------------------------------------------
+# -- the HEAD stays ----------------------------------------------------------------------------------------------------
 
 
 def test_i4_the_choice_of_the_head_names_the_files_that_its_operator_has_to_remove(table: Table) -> None:

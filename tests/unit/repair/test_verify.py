@@ -1,4 +1,5 @@
-"""A published log is held against what was ratified: each kind of damage is found, and nothing else (I1, I2, I4, I6, I7)."""
+"""A published log is held against what was ratified: each kind of damage is found, and nothing else
+(I1, I2, I4, I6, I7)."""
 
 from __future__ import annotations
 
@@ -276,7 +277,8 @@ def test_a_commit_that_is_ratified_and_published_during_the_call_is_no_deviation
 
 
 def test_nothing_is_written(table: Table) -> None:
-    files, row = dict(table.world.storages.files), dict(table.row)
+    files = dict(table.world.storages.files)
+    row = dict(table.row)
     table.storage.delete(published_path(3))
     verify(table)
     del files[next(path for path in files if path.endswith(published_path(3)))]

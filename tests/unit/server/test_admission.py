@@ -160,7 +160,8 @@ def test_i12_without_a_place_a_request_is_refused_at_once(door: Door) -> None:
 
 
 def test_i12_requests_without_a_token_have_a_quarter_of_the_turns(door: Door) -> None:
-    sender, read = Sender(), partial(door.admission.read_of_stranger, limit=None, length=0)
+    sender = Sender()
+    read = partial(door.admission.read_of_stranger, limit=None, length=0)
     first = door.pool.submit(lambda: read(door.admission.enter("", refuse), sender.read))
     sender.begun.wait()
     with pytest.raises(Throttled, match="without a token"):

@@ -69,7 +69,8 @@ def test_the_owner_gets_the_request_as_it_is_and_its_response_comes_back(owner: 
 
 
 def test_many_ask_at_once(owner: Owner) -> None:
-    asker, bodies = Asker(), list[bytes]()
+    asker = Asker()
+    bodies = list[bytes]()
 
     def ask(number: int) -> None:
         bodies.append(asker.ask(owner.address, AskedRequest("POST", "/", "", {}, str(number).encode())).body)

@@ -1,5 +1,5 @@
-"""What a commit takes of a process that answers, in calls of Python functions: from the HTTP server to the synced row and
-back (docs/performance.md, ADR 76)."""
+"""What a commit takes of a process that answers, in calls of Python functions: from the HTTP server
+to the synced row and back (docs/performance.md, ADR 76)."""
 
 from __future__ import annotations
 

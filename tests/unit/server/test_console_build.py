@@ -1,4 +1,5 @@
-"""The console that is served is the one that the sources make: what ``make console`` built says of which sources."""
+"""The console that is served is the one that the sources make: what ``make console`` built says of
+which sources."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ OWN = ("index.html", "package-lock.json", "package.json", "vite.config.ts")
 
 
 def sources() -> list[str]:
-    """What decides on the build, in the order of the paths, as ``recordSources`` of vite.config.ts has it."""
+    """What decides on the build, in the order of the paths, as ``recordSources`` of vite.config.ts
+    has it."""
     found = [path.removeprefix("console/") for path in tracked() if path.startswith("console/src/")]
     return sorted([*found, *OWN])
 

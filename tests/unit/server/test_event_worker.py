@@ -1,4 +1,5 @@
-"""The background's worker of events: what changed stays added until its events are in the log (I13)."""
+"""The background's worker of events: what changed stays added until its events are in the log
+(I13)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from turnstile_server.events import EventWorker
 
 
 class Appends:
-    """Notes what is appended; fails as often as ``failures`` says, and waits until ``go`` is set."""
+    """Notes what is appended; fails as often as ``failures`` says, and waits until ``go`` is
+    set."""
 
     def __init__(self) -> None:
         self.calls = list[list[str]]()

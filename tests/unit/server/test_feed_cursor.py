@@ -41,7 +41,8 @@ class Feed:
 
 
 class Idle:
-    """Turns, events, sharing and a listener that have nothing to do. ``busy``: how often they are asked first while they have."""
+    """Turns, events, sharing and a listener that have nothing to do. ``busy``: how often they are
+    asked first while they have."""
 
     def __init__(self, busy: int = 0) -> None:
         self._busy = busy
@@ -75,7 +76,8 @@ def moves(
     process.stop = threading.Event()
     process._beaten_s = float("inf")
     process._work = {}
-    process._turns, process._events = Idle(busy.get("_turns", 0)), Idle(busy.get("_events", 0))
+    process._turns = Idle(busy.get("_turns", 0))
+    process._events = Idle(busy.get("_events", 0))
     process._sharing = Idle() if shared else None
     feed: Any = Feed(looks, process.stop)
     feed.locked = locked

@@ -1,4 +1,5 @@
-"""Hints at the feed: one after a commit, and no other one while the background looks again by itself (I11)."""
+"""Hints at the feed: one after a commit, and no other one while the background looks again by
+itself (I11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a kill interrupted is done within minutes: tables that were busy are tried again, and gc is (I10, I15)."""
+"""What a kill interrupted is done within minutes: tables that were busy are tried again, and gc is
+(I10, I15)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def test_i15_a_table_that_light_work_left_is_tried_again_until_its_work_is_done(
         return Maintained(table_id, answer)
 
     process = LightWork.__new__(LightWork)
-    process.stop, process._left, process._leaves = threading.Event(), {}, threading.Lock()
+    process.stop = threading.Event()
+    process._left = {}
+    process._leaves = threading.Lock()
     process._metrics = SimpleNamespace(record=lambda done: None)  # type: ignore[assignment]
     process._maintainer = SimpleNamespace(maintain=maintain)  # type: ignore[assignment]
     process._maintain(Maintained("a", outcome))

@@ -25,7 +25,8 @@ def exposition(first: str, folder: Path) -> str:
 
 
 def test_a_request_is_counted_also_where_the_library_was_imported_before(tmp_path: Path) -> None:
-    """The command ``turnstile serve`` imports all commands before it starts a server in the same process."""
+    """The command ``turnstile serve`` imports all commands before it starts a server in the same
+    process."""
     for number, first in enumerate(("", "import prometheus_client", "import turnstile_cli.main")):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -131,7 +131,8 @@ def test_i19_a_process_catches_up_in_the_roles_that_it_got_granules_of(site: Sit
 
 
 def test_i19_a_member_that_is_alone_beats_at_once_when_another_comes(site: Site) -> None:
-    beats, rested = list[int](), threading.Event()
+    beats = list[int]()
+    rested = threading.Event()
     first = Process(site.world, PUBLISH)
     site.processes.append(first)
 

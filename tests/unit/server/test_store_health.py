@@ -120,7 +120,7 @@ def test_the_file_is_looked_at_while_the_server_runs_and_damage_is_noted(
     assert store_health._noted_damage(database.path) == database.damage
 
 
-# -- the probe ----------------------------------------------------------------------------------------------------------
+# -- the probe ---------------------------------------------------------------------------------------------------------
 
 
 def test_however_often_it_is_asked_one_look_stands_for_a_while() -> None:
@@ -145,7 +145,8 @@ def test_what_is_wrong_is_reported_by_its_cause_and_nothing_of_the_inside() -> N
 
 
 def test_a_store_that_does_not_answer_holds_up_one_thread_and_no_request() -> None:
-    begun, may_end = threading.Event(), threading.Event()
+    begun = threading.Event()
+    may_end = threading.Event()
     looks: list[None] = []
 
     def hangs() -> None:

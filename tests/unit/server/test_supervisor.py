@@ -38,13 +38,15 @@ def test_workers_that_cannot_start_are_not_started_anew_in_turns_for_ever(times:
 
 
 def test_a_process_beside_that_ends_is_started_anew_once_a_second_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, started = [0.0], list[float]()
+    now_s = [0.0]
+    started = list[float]()
     monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     ended = SimpleNamespace(is_alive=lambda: False, exitcode=1)
 
     def start(self: Children, name: str) -> None:
         started.append(now_s[0])
-        self._processes[name], self._started_s[name] = ended, now_s[0]  # type: ignore[assignment]
+        self._processes[name] = ended  # type: ignore[assignment]
+        self._started_s[name] = now_s[0]
 
     monkeypatch.setattr(Children, "_start", start)
     beside = Children({"background": "turnstile_server.background"})

@@ -1,4 +1,5 @@
-"""Turns of tables in the background process: what changed is published soon, each table by one thread at a time (I11)."""
+"""Turns of tables in the background process: what changed is published soon, each table by one
+thread at a time (I11)."""
 
 from __future__ import annotations
 

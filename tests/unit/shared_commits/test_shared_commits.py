@@ -1,4 +1,5 @@
-"""Commits of one table that wait in a process share a write, and each gets the answer that it would get alone (I23)."""
+"""Commits of one table that wait in a process share a write, and each gets the answer that it would
+get alone (I23)."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def append(table: Table, txn: str) -> None:
 
 
 class Server:
-    """A process in which commits wait for each other: they are led here one group after the other, without threads."""
+    """A process in which commits wait for each other: they are led here one group after the other,
+    without threads."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -63,7 +65,8 @@ class Server:
         self.ratifier.head(table.id)  # this process has seen the table
 
     def together(self, *requests: CommitRequest, known: bool = True) -> list[Any]:
-        """What becomes of commits that wait in one line; ``known``: the line has the row that its last write left."""
+        """What becomes of commits that wait in one line; ``known``: the line has the row that its
+        last write left."""
         queue = new_queue()
         line = Line[WaitingCommit]()
         waiting = []
@@ -233,7 +236,8 @@ def test_i23_a_throttled_group_fails_and_what_did_not_take_part_goes_on(table: T
 
 
 def test_i3_i23_an_error_after_a_lost_answer_is_no_outcome(table: Table, server: Server) -> None:
-    real, failures = table.world.refs.write, [OutcomeUnknown("no answer"), Throttled("too fast")]
+    real = table.world.refs.write
+    failures = [OutcomeUnknown("no answer"), Throttled("too fast")]
 
     def refused_uncertain(write: Any) -> Any:
         table.world.refs.write = failing  # type: ignore[method-assign]
@@ -259,7 +263,8 @@ def test_i3_i23_an_error_after_a_lost_answer_is_no_outcome(table: Table, server:
 
 
 def test_i3_i23_what_was_lost_once_stays_so(table: Table, server: Server) -> None:
-    """Two refusals, the first one of a write that was sent twice; the third attempt meets a table that takes no commits for now."""
+    """Two refusals, the first one of a write that was sent twice; the third attempt meets a table
+    that takes no commits for now."""
     real = table.world.refs.write
     refusals = [True, False]
 
@@ -307,7 +312,8 @@ def test_i6_i23_threads_of_one_process_share_writes_and_none_is_lost(table: Tabl
     real = table.world.refs.write
     writers = 16
     each = 6
-    ratifier, mutex = Ratifier(table.world), threading.Lock()
+    ratifier = Ratifier(table.world)
+    mutex = threading.Lock()
 
     def slow(write: Any) -> Any:
         time.sleep(0.002)

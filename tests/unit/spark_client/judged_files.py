@@ -1,4 +1,5 @@
-"""Rows, the files that hold them with the statistics that Delta writes, and predicates evaluated on rows as Spark does."""
+"""Rows, the files that hold them with the statistics that Delta writes, and predicates evaluated on
+rows as Spark does."""
 
 from __future__ import annotations
 
@@ -184,13 +185,23 @@ def _order(a: Any, b: Any) -> int:
     if a_nan or b_nan:
         return int(a_nan) - int(b_nan)
     if isinstance(a, str):
-        a, b = a.encode(), b.encode()
+        a = a.encode()
+        b = b.encode()
     return int(a > b) - int(a < b)
 
 
-def add(path: str, rows: list[Row], partition: str | None, *, mapped: bool = False, left_out: frozenset[str] = frozenset(), deleted: int = 0) -> dict[str, Any]:  # fmt: skip
-    """The ``add`` of a file with ``rows``, of which the first ``deleted`` are deleted (its statistics do not say so). ``left_out``: members
-    of the statistics, ``all`` of them, or ``NaN``: as by writers that pass NaNs over."""
+def add(
+    path: str,
+    rows: list[Row],
+    partition: str | None,
+    *,
+    mapped: bool = False,
+    left_out: frozenset[str] = frozenset(),
+    deleted: int = 0,
+) -> dict[str, Any]:
+    """The ``add`` of a file with ``rows``, of which the first ``deleted`` are deleted (its
+    statistics do not say so). ``left_out``: members of the statistics, ``all`` of them, or ``NaN``:
+    as by writers that pass NaNs over."""
     stats: dict[str, Any] = {"numRecords": len(rows), "minValues": {}, "maxValues": {}, "nullCount": {}}
     for column, type_name, kind in COLUMNS:
         if column == PARTITION:

@@ -1,4 +1,5 @@
-"""A small engine of statements on tables of one column, which writes commits as Delta does, and the same transaction at two cuts."""
+"""A small engine of statements on tables of one column, which writes commits as Delta does, and the
+same transaction at two cuts."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Operation:
 
 @dataclass(frozen=True)
 class File:
-    """Values and, where they were copied from other files, the row ids that are written beside them."""
+    """Values and, where they were copied from other files, the row ids that are written beside
+    them."""
 
     values: tuple[int, ...]
     ids: tuple[int, ...] | None
@@ -44,7 +46,8 @@ class File:
 
 @dataclass(frozen=True)
 class State:
-    """A version of a table. ``files``: adds by path; ``shift``: its definition, a number that every appended row gets added."""
+    """A version of a table. ``files``: adds by path; ``shift``: its definition, a number that every
+    appended row gets added."""
 
     version: int = 0
     files: Mapping[str, Any] = field(default_factory=dict)
@@ -86,7 +89,13 @@ class Disk:
     def rows(self, state: State) -> list[int]:
         return sorted(v for path in state.files for v in self.files[path].values)
 
-    def commit(self, state: State, adds: Sequence[tuple[Sequence[int], Sequence[int] | None]], removes: Sequence[str] = (), shift: int | None = None) -> list[dict[str, Any]]:  # fmt: skip
+    def commit(
+        self,
+        state: State,
+        adds: Sequence[tuple[Sequence[int], Sequence[int] | None]],
+        removes: Sequence[str] = (),
+        shift: int | None = None,
+    ) -> list[dict[str, Any]]:
         """The actions of a commit on top of ``state``."""
         self.clock += 1
         actions: list[dict[str, Any]] = [{"commitInfo": {"inCommitTimestamp": max(self.clock, state.timestamp + 1)}}]
@@ -197,8 +206,8 @@ def _overlaps(values: Sequence[int], matches: range) -> bool:
 
 @dataclass
 class Outcome:
-    """A transaction that lost, replayed. ``rows``: by table; ``expected``: when all statements run at the new cut; ``kept``: which were;
-    ``ids``: all row ids of each table."""
+    """A transaction that lost, replayed. ``rows``: by table; ``expected``: when all statements run
+    at the new cut; ``kept``: which were; ``ids``: all row ids of each table."""
 
     rows: dict[str, list[int]]
     expected: dict[str, list[int]]
@@ -216,7 +225,8 @@ def replayed(
     tracks_rows: bool = False,
     kind: type[Replay] = Replay,
 ) -> Outcome:
-    """``own`` as a transaction that begins after ``before``, while ``winners`` are committed, each alone."""
+    """``own`` as a transaction that begins after ``before``, while ``winners`` are committed, each
+    alone."""
     disk = Disk(tracks_rows=tracks_rows)
     old = dict.fromkeys(TABLES, State())
     for operation in before:

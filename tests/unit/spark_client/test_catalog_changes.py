@@ -10,7 +10,8 @@ from turnstile_spark.transactions.scopes.catalog_changes import CatalogChanges, 
 
 @pytest.fixture
 def swap() -> CatalogChanges:
-    """``s.old`` dropped, ``s.new`` in its place, ``s.third`` in the place of that, in a namespace that is created."""
+    """``s.old`` dropped, ``s.new`` in its place, ``s.third`` in the place of that, in a namespace
+    that is created."""
     changes = CatalogChanges()
     changes.add(MovedTable("1", Name("s", "old"), None))
     changes.add(MovedTable("2", Name("s", "new"), Name("s", "old")))

@@ -1,4 +1,5 @@
-"""The checksum of a version that a transaction wrote: Delta's of the last commit that it held, with what folding changes (I8)."""
+"""The checksum of a version that a transaction wrote: Delta's of the last commit that it held, with
+what folding changes (I8)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def test_i8_it_names_the_one_commit_and_keeps_what_the_table_is() -> None:
 
 
 def test_i8_it_has_the_applications_that_the_commit_takes_note_of() -> None:
-    """What an application wrote before is replaced; a checksum that does not know applications stays without."""
+    """What an application wrote before is replaced; a checksum that does not know applications
+    stays without."""
     before = [{"appId": "stream", "version": 8}, {"appId": "other", "version": 1}]
     after = [{"appId": "stream", "version": 9, "lastUpdated": 400}, {"appId": "other", "version": 1}]
     assert checksum(setTransactions=before)["setTransactions"] == after

@@ -75,13 +75,17 @@ def test_write_skew_is_refused_under_serializable_though_the_read_table_is_not_w
 def test_two_changes_of_one_file_conflict(level: str) -> None:
     vector = {"storageType": "u", "pathOrInlineDv": "abcdefghijklmnopqrst"}
     assert kinds([], [remove("f")], [remove("f")], level=level) == ["write"]
-    assert kinds([], [remove("f"), add("f", deletionVector=vector)], [remove("f"), add("f", deletionVector=vector)], level=level) == ["write"]  # fmt: skip
+    assert kinds(
+        [], [remove("f"), add("f", deletionVector=vector)], [remove("f"), add("f", deletionVector=vector)], level=level
+    ) == ["write"]
     assert kinds([], [remove("f")], [remove("g")], level=level) == []
 
 
 def test_a_file_is_the_same_however_its_path_is_written() -> None:
     paths = Paths(["p=a%20b/x.parquet", "s3://bucket/t/y.parquet"])
-    assert [p in paths for p in ("p=a b/x.parquet", "y.parquet", "s3://other/x.parquet", "z.parquet", "p=c/x.parquet")] == [True, True, True, False, False]  # fmt: skip
+    assert [
+        p in paths for p in ("p=a b/x.parquet", "y.parquet", "s3://other/x.parquet", "z.parquet", "p=c/x.parquet")
+    ] == [True, True, True, False, False]
 
 
 def test_rows_that_only_moved_change_no_read_but_may_not_be_rewritten() -> None:
@@ -215,7 +219,11 @@ def test_strings_in_another_order_are_not_judged_by_their_bytes(key: str) -> Non
 def test_a_partition_by_time_without_a_zone_may_be_in_any() -> None:
     schema = TableSchema({"fields": [{"name": "t", "type": "timestamp", "metadata": {}}]}, ["t"])
     hour = 3_600_000_000
-    for text, hours, conflicts in (("1970-01-02 00:00:00", 20, True), ("1970-01-02 00:00:00", 49, False), ("1970-01-02T00:00:00.000000Z", 20, False)):  # fmt: skip
+    for text, hours, conflicts in (
+        ("1970-01-02 00:00:00", 20, True),
+        ("1970-01-02 00:00:00", 49, False),
+        ("1970-01-02T00:00:00.000000Z", 20, False),
+    ):
         action = {"add": {"path": "a", "dataChange": True, "partitionValues": {"t": text}}}
         predicate = Comparison(("t",), "=", Value("timestamp", hours * hour))
         assert (judge(read(predicate), [Winner(5, [action])], schema) is not None) == conflicts

@@ -1,4 +1,5 @@
-"""A transaction's commit rewritten for a later version: its timestamp (I7), row ids (I2) and applications (I3)."""
+"""A transaction's commit rewritten for a later version: its timestamp (I7), row ids (I2) and
+applications (I3)."""
 
 from __future__ import annotations
 

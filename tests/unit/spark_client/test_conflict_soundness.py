@@ -1,4 +1,5 @@
-"""A file is never said to have no row for a predicate when it has one; and it is said where the statistics decide (serializability)."""
+"""A file is never said to have no row for a predicate when it has one; and it is said where the
+statistics decide (serializability)."""
 
 from __future__ import annotations
 
@@ -167,7 +168,11 @@ def test_a_disjunction_needs_one_part_and_a_conjunction_all() -> None:
     verdict = lambda predicate: judge(Read("t", 1, predicate), [Winner(2, [{"add": file}])], files.schema()) is not None  # noqa: E731
     assert (verdict(And((i, s))), verdict(Or((i, s))), verdict(Not(s)), verdict(Not(i))) == (False, True, True, False)
     assert (verdict(IsNull(("i",))), verdict(IsNull(("f",))), verdict(Not(IsNull(("f",))))) == (False, True, False)
-    assert (verdict(StartsWith(("s",), "x")), verdict(StartsWith(("s",), "y")), verdict(Not(StartsWith(("s",), "x")))) == (True, False, False)  # fmt: skip
+    assert (
+        verdict(StartsWith(("s",), "x")),
+        verdict(StartsWith(("s",), "y")),
+        verdict(Not(StartsWith(("s",), "x"))),
+    ) == (True, False, False)
 
 
 def test_three_valued_conjunction_is_complete() -> None:

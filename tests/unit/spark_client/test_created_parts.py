@@ -1,4 +1,5 @@
-"""The commits of a transaction that creates a table: version 0 is written in its place, and is no member of the request (I8)."""
+"""The commits of a transaction that creates a table: version 0 is written in its place, and is no
+member of the request (I8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Literals of FLOAT columns: what Spark's plan says is compared with statistics as the same number (serializability)."""
+"""Literals of FLOAT columns: what Spark's plan says is compared with statistics as the same number
+(serializability)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ from turnstile_spark.transactions.reads.catalyst_predicates import predicate_of
 
 COLUMN = ("x",)
 FIELDS = {"fields": [{"name": "x", "type": "float", "metadata": {}}]}
-SCHEMA, PARTITIONED = TableSchema(FIELDS), TableSchema(FIELDS, ["x"])
+SCHEMA = TableSchema(FIELDS)
+PARTITIONED = TableSchema(FIELDS, ["x"])
 LARGEST = struct.unpack("f", struct.pack("f", 3.4028235e38))[0]
 
 
@@ -172,7 +174,8 @@ def test_a_file_whose_numbers_are_all_less_than_the_literal_is_no_conflict_with_
 
 @pytest.mark.parametrize("name", SYMBOLS)
 def test_i8_a_float_column_that_is_compared_as_a_double_may_satisfy_anything(name: str) -> None:
-    """Spark casts the column, or compares it with a literal of type FLOAT where that says the same."""
+    """Spark casts the column, or compares it with a literal of type FLOAT where that says the
+    same."""
     cast = node("Cast", "double", child=ATTRIBUTE)
     assert parsed(node(name, left=cast, right=node("Literal", "double", value=0.1))) == UNKNOWN
     assert parsed(node("InSet", child=cast, hset=collection([0.1]))) == UNKNOWN

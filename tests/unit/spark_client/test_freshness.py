@@ -1,4 +1,5 @@
-"""When an earlier answer of the server may be used again: in the statement that asked for it, and never after a commit (I6)."""
+"""When an earlier answer of the server may be used again: in the statement that asked for it, and
+never after a commit (I6)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ TAIL = Tail((), 3, 3)
 
 
 class Analysis:
-    """A run of Spark's analyzer, as the JVM shows it: its tracker, and which phases that has recorded the end of."""
+    """A run of Spark's analyzer, as the JVM shows it: its tracker, and which phases that has
+    recorded the end of."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -93,7 +95,8 @@ def test_i6_a_commit_voids_what_was_loaded_before_it(freshness: Freshness) -> No
 
 
 def test_i6_a_commit_voids_what_was_granted_before_it(freshness: Freshness) -> None:
-    """Delta asks on a thread of its own, when another thread of this client may have committed meanwhile."""
+    """Delta asks on a thread of its own, when another thread of this client may have committed
+    meanwhile."""
     freshness.note_load("t", TAIL)
     freshness.note_load("other", TAIL)
     grant = freshness.grant()

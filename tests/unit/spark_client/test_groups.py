@@ -1,4 +1,5 @@
-"""Proposing a group until its outcome is known: applied once or not at all, and never "conflict" for what may be applied (I3, I8)."""
+"""Proposing a group until its outcome is known: applied once or not at all, and never "conflict"
+for what may be applied (I3, I8)."""
 
 from __future__ import annotations
 

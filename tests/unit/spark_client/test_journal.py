@@ -1,5 +1,5 @@
-"""A transaction is announced, and withdrawn after a refusal. The client reports only outcomes that are
-still possible (I3)."""
+"""A transaction is announced, and withdrawn after a refusal. The client reports only outcomes that
+are still possible (I3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Proposing a commit until its outcome is known: never "conflict" or "try again" for what is ratified, or may be (I3)."""
+"""Proposing a commit until its outcome is known: never "conflict" or "try again" for what is
+ratified, or may be (I3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From the executions of one statement to its reads: what has no scan, or none that is sure, is read whole (serializability)."""
+"""From the executions of one statement to its reads: what has no scan, or none that is sure, is
+read whole (serializability)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A transaction that lost comes to what it would have come to at the new cut, and runs nothing again without need (I8)."""
+"""A transaction that lost comes to what it would have come to at the new cut, and runs nothing
+again without need (I8)."""
 
 from __future__ import annotations
 
@@ -144,7 +145,8 @@ def test_a_planted_mistake_is_found(mistake, before, own, winners, tracks_rows) 
 
 
 def _operations(text: str) -> list[Operation]:
-    """For example "update a 3" of rows 0 to 1 with the number 3, "copy a from b 3" of rows 0 to 9."""
+    """For example "update a 3" of rows 0 to 1 with the number 3, "copy a from b 3" of rows 0 to
+    9."""
     operations_of_text = []
     for line in filter(None, text.split(", ")):
         name, target, *rest = line.split()
@@ -171,7 +173,8 @@ def _moved(*winners: list[dict[str, Any]], base: int = 4) -> MovedTable:
 
 
 READ = Read("t", 4, between(0, 9), files=frozenset({"old"}))
-NEAR, FAR = _commit(_adds("w", 5, 6)), _commit(_adds("w", 50, 60))
+NEAR = _commit(_adds("w", 5, 6))
+FAR = _commit(_adds("w", 50, 60))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +243,8 @@ def test_rows_with_ids_run_again_only_where_ids_may_have_been_copied() -> None:
         added = {**_adds(path, 1, 2)["add"], "baseRowId": first, "defaultRowCommitVersion": 5 + first // 2}
         return _commit({"add": added}, {"domainMetadata": mark})
 
-    first, second = Statement("s", {}, {"t": [tracked("x", 0)]}), Statement("s", {}, {"t": [tracked("y", 2)]})
+    first = Statement("s", {}, {"t": [tracked("x", 0)]})
+    second = Statement("s", {}, {"t": [tracked("y", 2)]})
     rewrite = Statement("s", {}, {"t": [[*tracked("z", 2), {"remove": {"path": "x", "dataChange": True}}]]})
     for winners, has_to in (([tracked("w", 0)], True), ([], False)):
         replay = Replay({"t": _moved(*winners)})

@@ -1,4 +1,5 @@
-"""What a failure of S3 means: the cause and the remedy, from chains of exceptions as S3A has them."""
+"""What a failure of S3 means: the cause and the remedy, from chains of exceptions as S3A has
+them."""
 
 from __future__ import annotations
 

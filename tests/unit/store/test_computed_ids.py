@@ -1,4 +1,5 @@
-"""Ids that are computed and must be found again by a later state of the code (I3, I9, I22, ADR 48)."""
+"""Ids that are computed and must be found again by a later state of the code (I3, I9, I22, ADR
+48)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every clause of every conditional write, one by one: a row on which it alone does not hold is refused for it."""
+"""Every clause of every conditional write, one by one: a row on which it alone does not hold is
+refused for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Objs in memory: bounded by bytes, never stale, and never sure of an absence that may end (I3, I6, I9)."""
+"""Objs in memory: bounded by bytes, never stale, and never sure of an absence that may end (I3, I6,
+I9)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def test_i9_what_it_returns_was_kept_last_and_not_forgotten_and_it_holds_no_more
     made: list[tuple[str, str, int]],
 ) -> None:
     clock = FakeClock(step_ms=0)
-    cache, model, until = ObjCache(LIMIT, clock), dict[str, Obj](), dict[str, int]()
+    cache = ObjCache(LIMIT, clock)
+    model = dict[str, Obj]()
+    until = dict[str, int]()
     for step, id, size in made:
         if step == "keep":
             model[id] = obj(id, size)
@@ -76,7 +79,8 @@ def test_an_obj_larger_than_its_room_is_not_kept_and_pushes_out_nothing_of_anoth
 
 
 def test_i10_an_obj_that_was_there_keeps_its_times_in_the_memory_of_its_second_writer() -> None:
-    """By its creation gc knows how long it has been unreachable, and by its end that it counts as absent."""
+    """By its creation gc knows how long it has been unreachable, and by its end that it counts as
+    absent."""
     clock = FakeClock(step_ms=0)
     stored = FakeObjs(clock)
     objs = StoredObjs(stored._rows, lambda: clock.now // 1000, ObjCache(LIMIT, clock))

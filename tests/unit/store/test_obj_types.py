@@ -1,4 +1,5 @@
-"""The registry of objects' types: what is stored is registered, and everything that is registered ends somehow."""
+"""The registry of objects' types: what is stored is registered, and everything that is registered
+ends somehow."""
 
 from __future__ import annotations
 

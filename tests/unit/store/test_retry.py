@@ -18,7 +18,8 @@ def test_pauses_double_up_to_the_longest(jitter, pauses):
 
 
 def test_no_attempt_starts_after_the_deadline_and_nothing_is_waited_for_in_vain():
-    now, slept = [5.0], list[float]()
+    now = [5.0]
+    slept = list[float]()
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)

@@ -1,4 +1,5 @@
-"""No end that a clock ahead has written holds anything up (ADR 64): each has a longest term, and counts as over beyond it."""
+"""No end that a clock ahead has written holds anything up (ADR 64): each has a longest term, and
+counts as over beyond it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The event that a waiting request has: set once, by any thread, and waited for by one (``store.queue.Turn``)."""
+"""The event that a waiting request has: set once, by any thread, and waited for by one
+(``store.queue.Turn``)."""
 
 from __future__ import annotations
 

@@ -98,7 +98,9 @@ def test_i3_its_own_changes_never_refuse_a_transaction_that_is_sent_again(
 
 
 def test_i3_a_copy_that_was_applied_after_the_judgement_is_known_by_its_commits(services: CatalogServices) -> None:
-    world, request, other = fakes(services), group(append(services, "t")), fresh(fakes(services))
+    world = fakes(services)
+    request = group(append(services, "t"))
+    other = fresh(fakes(services))
     reads = read(services, TABLES)
     same = read(other, TABLES)
 

@@ -1,4 +1,5 @@
-"""Changes of a catalog with commits: all or none, whatever becomes of the answers, and once (I3, I8, I9)."""
+"""Changes of a catalog with commits: all or none, whatever becomes of the answers, and once (I3,
+I8, I9)."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ class Lake:
         ]
 
     def state(self) -> tuple[list[str], int, bool]:
-        """Names in ``default``, the latest version of ``t``, and whether the staged table is registered."""
+        """Names in ``default``, the latest version of ``t``, and whether the staged table is
+        registered."""
         registered = self.world.space.table(self.staged) in self.world.refs.rows
         return names(fresh(self.world)), head_of(self.world, self.t).latest, registered
 
@@ -95,7 +97,8 @@ def test_i8_i9_all_members_are_one_swap_also_where_the_index_spills(spill: Spill
 def test_a_warm_transaction_reads_the_key_and_the_catalog_and_writes_twice(lake: Lake) -> None:
     client = Client(lake.services)
     client.commit([rename(lake.services, "u", "v")], group(lake.append(lake.t, 1, "first")))
-    changes, request = [rename(lake.services, "v", "w")], group(lake.append(lake.t, 2))
+    changes = [rename(lake.services, "v", "w")]
+    request = group(lake.append(lake.t, 2))
     requests = counted(lake.services, lambda: client.commit(changes, request))
     assert requests == ["objs.put_many", "refs.read", "refs.read", "refs.transact"]
 
@@ -135,7 +138,8 @@ def _sent_again(services: CatalogServices, lake: Lake, request: GroupRequest, st
 
 
 def test_i3_two_copies_at_once_are_applied_once_and_both_get_that_answer(lake: Lake) -> None:
-    request, other = group(lake.append(lake.t, 1)), fresh(lake.world)
+    request = group(lake.append(lake.t, 1))
+    other = fresh(lake.world)
     first: list[Applied] = []
 
     def overtakes(view: View) -> Edit | None:
@@ -149,7 +153,8 @@ def test_i3_two_copies_at_once_are_applied_once_and_both_get_that_answer(lake: L
 
 
 def _overtaken(lake: Lake, act: Callable[[], object]) -> CatalogChange:
-    """A change that changes nothing; ``act`` happens between the first look at the catalog and the swap."""
+    """A change that changes nothing; ``act`` happens between the first look at the catalog and the
+    swap."""
     acts = [act]
 
     def change(_: View) -> None:
@@ -291,7 +296,8 @@ def test_i3_an_earlier_transaction_whose_commit_was_lost_is_unknown_and_not_appl
 
 
 def test_i8_a_catalog_that_others_change_all_the_time_refuses_with_nothing_applied(lake: Lake) -> None:
-    others, numbers = fresh(lake.world), iter(range(10_000))
+    others = fresh(lake.world)
+    numbers = iter(range(10_000))
 
     def faster(_: View) -> None:
         lake.world.clock.now += 1_000

@@ -359,7 +359,8 @@ def test_i3_a_replay_is_answered_although_a_table_that_it_read_has_changed(
 
 
 class Faulty:
-    """refs whose transactions go as the test says: ``applied`` or not, and then answered, lost, or sent again."""
+    """refs whose transactions go as the test says: ``applied`` or not, and then answered, lost, or
+    sent again."""
 
     def __init__(
         self, world: FakeWorld, *happens: Callable[[Faulty, Sequence[Write]], AllAccepted | SomeRejected]
@@ -550,7 +551,8 @@ def test_i3_a_head_that_lacks_an_accepted_commit_leaves_the_outcome_unknown(
 def test_i3_a_read_that_is_refused_for_now_behind_a_lost_answer_leaves_the_outcome_unknown(
     world: FakeWorld, tables: list[Table], slack: int
 ) -> None:
-    """The first copy is held up on its way, and lands when the group that holds the table was aborted."""
+    """The first copy is held up on its way, and lands when the group that holds the table was
+    aborted."""
     other = [Table(world, table_id(number)) for number in range(5, 7)]
     request = appends(tables[:2], reads=[ReadVersion(tables[2].id, 0, slack=slack)])
     for _ in range(slack):

@@ -33,7 +33,8 @@ def entry(world: FakeWorld, group: GroupRequest) -> JournalRow:
 
 
 class Losing:
-    """refs that lose the answer of every transaction, and keep a copy; ``applied`` whether it comes before that."""
+    """refs that lose the answer of every transaction, and keep a copy; ``applied`` whether it comes
+    before that."""
 
     def __init__(self, world: FakeWorld, *, applied: bool) -> None:
         self._refs = world.refs

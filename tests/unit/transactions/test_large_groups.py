@@ -72,7 +72,8 @@ def group_row(world: FakeWorld) -> GroupRow:
 
 
 def stopped(world: FakeWorld, request: GroupRequest, after: int) -> bool:
-    """Carries out ``request`` until ``after`` writes and transactions were applied. False: there were fewer."""
+    """Carries out ``request`` until ``after`` writes and transactions were applied. False: there
+    were fewer."""
     count = 0
 
     def counted(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,7 +190,7 @@ def test_i8_a_table_that_is_gone_leaves_nothing_behind(world: FakeWorld, tables:
     assert latest(tables[:4]) == [1] * 4 and undecided(tables[:4]) == 0
 
 
-# -- whoever stops, and whoever goes on ---------------------------------------------------------------------------------
+# -- whoever stops, and whoever goes on --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("after", range(9))
@@ -273,7 +274,9 @@ def test_i8_a_writer_waits_for_the_decision(world: FakeWorld, tables: list[Table
 
 def test_i8_a_frozen_coordinator_cannot_commit_what_others_aborted(world: FakeWorld, tables: list[Table]) -> None:
     """It wakes up after its deadline, when another commit has taken a version of its group."""
-    service, write, request = groups(world), world.refs.write, appends(tables)
+    service = groups(world)
+    write = world.refs.write
+    request = appends(tables)
 
     def frozen(change: Any) -> Any:
         if "/group/" in change.key and type(change).__name__ == "Change":
@@ -389,7 +392,9 @@ def test_i8_a_group_whose_row_gc_takes_at_that_moment_is_begun_all_the_same(
 
 
 def test_i8_a_group_that_is_prepared_already_sends_no_empty_transaction(world: FakeWorld, tables: list[Table]) -> None:
-    request, transact, sizes = appends(tables), world.refs.transact, list[int]()
+    request = appends(tables)
+    transact = world.refs.transact
+    sizes = list[int]()
     assert stopped(world, request, 4)
     with patch.object(
         world.refs, "transact", lambda writes, token: sizes.append(len(writes)) or transact(writes, token)
@@ -499,7 +504,8 @@ def test_i8_throttled_while_it_prepares_is_aborted_and_nothing_was_applied(
 
 
 def test_i8_a_cut_does_not_show_what_was_committed_after_its_moment(world: FakeWorld, tables: list[Table]) -> None:
-    """Between the rows and the look at the group another table changes, then the group is committed."""
+    """Between the rows and the look at the group another table changes, then the group is
+    committed."""
     request = appends(tables[:3])
     beside = tables[4]
     assert stopped(world, request, 3)

@@ -22,7 +22,8 @@ from turnstile.store.core.names import published_path
 
 
 class Log:
-    """A table with a log of these in-commit timestamps (None: a commit without), whose HEAD has the last ``in_tail`` of them."""
+    """A table with a log of these in-commit timestamps (None: a commit without), whose HEAD has the
+    last ``in_tail`` of them."""
 
     def __init__(self, timestamps: list[int | None], in_tail: int = 0, cleaned: int = 0) -> None:
         self.world = fake_world()

@@ -1,4 +1,5 @@
-"""Reservations: the holder of a table, the line for it, and the loser of a circle of waits (I18)."""
+"""Reservations: the holder of a table, the line for it, and the loser of a circle of waits
+(I18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Reserving tables in the stores: the register and the marks change together, whatever is lost or in between (I18)."""
+"""Reserving tables in the stores: the register and the marks change together, whatever is lost or
+in between (I18)."""
 
 from __future__ import annotations
 

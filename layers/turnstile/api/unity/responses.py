@@ -28,7 +28,7 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.ports import VendedCredentials
 
-# -- tables -----------------------------------------------------------------------------------------------------------------
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 

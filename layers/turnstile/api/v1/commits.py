@@ -251,7 +251,7 @@ def _note(request: CommitRequest, decision: Ratified | Conflict | Refused) -> No
         note_conflicts([(request.table_id, decision)], request.staged or request.inline_name)
 
 
-# -- the answers to proposals, here and in groups (``v1.transactions``) ---------------------------------------------------
+# -- the answers to proposals, here and in groups (``v1.transactions``) ------------------------------------------------
 
 
 def commit_answer(services: Services, request: CommitRequest, decision: Ratified, *, may_read: bool) -> Committed:

@@ -47,7 +47,7 @@ from turnstile.store.core.names import MAX_ROW_ID, MAX_VERSION
 
 __all__ = ["CATALOG_MANAGED", "ROW_TRACKING_DOMAIN", "Content", "read_content"]
 
-# -- what only the table can tell ------------------------------------------------------------------------------------------
+# -- what only the table can tell --------------------------------------------------------------------------------------
 
 _SUSPENDED: Final = "delta.rowTrackingSuspended"
 
@@ -131,7 +131,7 @@ def _as_list(names: Collection[str]) -> str:
     return f"exactly {', '.join(map(repr, sorted(names)))[:500]}" if names else "no members"
 
 
-# -- the content ------------------------------------------------------------------------------------------------------------
+# -- the content -------------------------------------------------------------------------------------------------------
 
 
 class Content(msgspec.Struct, frozen=True):

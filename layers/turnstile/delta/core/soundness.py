@@ -215,7 +215,7 @@ def first_gap(listing: Listing, upto: int) -> int | None:
     return next((version for version in range(upto, newest, -1) if version not in listing.commits), None)
 
 
-# -- one commit -----------------------------------------------------------------------------------------------------------
+# -- one commit --------------------------------------------------------------------------------------------------------
 
 
 class _Info(msgspec.Struct):
@@ -252,7 +252,7 @@ def begins_with_info(line: bytes) -> bool:
     return True
 
 
-# -- one checkpoint -------------------------------------------------------------------------------------------------------
+# -- one checkpoint ----------------------------------------------------------------------------------------------------
 
 
 def count_fault(version: int, path: str, adds: int, expected: Mapping[str, int]) -> Fault | None:

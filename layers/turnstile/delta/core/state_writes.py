@@ -217,7 +217,7 @@ def _still_published(head: TableHead) -> Equals:
     return Equals(("floor",), head.latest)
 
 
-# -- the catalog's operations -------------------------------------------------------------------------------------------
+# -- the catalog's operations ------------------------------------------------------------------------------------------
 # Each goes into one transaction with the catalog's HEAD, so a name and the state of what it leads
 # to never disagree (I9).
 

@@ -159,7 +159,7 @@ def _describe(storage: LogStorage, files: LogFiles, start: int) -> dict[str, dic
     return {}
 
 
-# -- one commit -----------------------------------------------------------------------------------------------------------
+# -- one commit --------------------------------------------------------------------------------------------------------
 
 
 class CommitFacts(msgspec.Struct, frozen=True):

@@ -148,7 +148,7 @@ class MovesRow(StoredRow, frozen=True):
     expires: int
 
 
-# -- members ------------------------------------------------------------------------------------------------------------
+# -- members -----------------------------------------------------------------------------------------------------------
 
 
 def found_fleet(key: str, granules: Mapping[str, int], now: int) -> Insert:
@@ -202,7 +202,7 @@ def remove_member(key: str, member: MemberRow) -> tuple[Write, ...]:
     )
 
 
-# -- granules -----------------------------------------------------------------------------------------------------------
+# -- granules ----------------------------------------------------------------------------------------------------------
 
 
 def claim(granules: Sequence[GranuleRow], to: MemberRow, now: int) -> tuple[Write, ...]:

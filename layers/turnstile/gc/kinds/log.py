@@ -189,7 +189,7 @@ class ExpiredLogScanner(Scanner):
             storage.delete(path)
             self._context.faults("collect.deleted")
 
-    # -- sidecars -------------------------------------------------------------------------------------------------------
+    # -- sidecars ------------------------------------------------------------------------------------------------------
 
     def _sidecars(self, head: TableHead, storage: LogStorage, boundary: int, now: int) -> Iterator[Batch]:
         """Sidecars that no remaining checkpoint names. Checkpoints that are removed in the same run

@@ -92,7 +92,7 @@ class PartitionColumn(msgspec.Struct, frozen=True):
     id: int
 
 
-# -- what is served -----------------------------------------------------------------------------------------------------
+# -- what is served ----------------------------------------------------------------------------------------------------
 
 
 def check_features(protocol: Mapping[str, Any]) -> None:
@@ -205,7 +205,7 @@ def check_same_columns(past: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             )
 
 
-# -- columns ------------------------------------------------------------------------------------------------------------
+# -- columns -----------------------------------------------------------------------------------------------------------
 
 
 def partition_columns(metadata: Mapping[str, Any]) -> list[PartitionColumn]:
@@ -366,7 +366,7 @@ def _check_widened(changes: Any, name: str) -> None:
             raise _unserved_error(f"{problem}, which Iceberg's readers cannot do")
 
 
-# -- values of partitions -------------------------------------------------------------------------------------------------
+# -- values of partitions ----------------------------------------------------------------------------------------------
 
 
 def partition_value(text: str | None, column: PartitionColumn) -> Any:

@@ -121,7 +121,7 @@ def runs_task(table_id: str) -> str:
     return f"rewrite.{table_id}"
 
 
-# -- history ------------------------------------------------------------------------------------------------------------
+# -- history -----------------------------------------------------------------------------------------------------------
 
 
 class LastRun(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(RunHistory)
 
 
-# -- plans --------------------------------------------------------------------------------------------------------------
+# -- plans -------------------------------------------------------------------------------------------------------------
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -410,7 +410,7 @@ def _vacuum(policy: Policy, history: RunHistory, general: str, *, version: int, 
     return Job("vacuum", "it never ran" if last is None else f"{version - last.version} commits since the last one")
 
 
-# -- predicates ---------------------------------------------------------------------------------------------------------
+# -- predicates --------------------------------------------------------------------------------------------------------
 
 _SQL: Final = {
     "string": "STRING", "long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT", "float": "FLOAT",

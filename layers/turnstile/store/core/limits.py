@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-# -- integers -----------------------------------------------------------------------------------------------------------
+# -- integers ----------------------------------------------------------------------------------------------------------
 # JSON and Python know no widths, those who read what we write do: a number beyond ``long`` would
 # get into files that no client can read again. The annotated types are for members of Structs: a
 # number out of range is refused where it is decoded, with the member's path.
@@ -42,7 +42,7 @@ Positive64 = Annotated[int, Meta(ge=1, le=LONG_MAX)]
 NonNegativeExact = Annotated[int, Meta(ge=0, le=EXACT_MAX)]
 """A version, a time or a number of bytes in APIs whose clients read JSON numbers as doubles."""
 
-# -- responses ----------------------------------------------------------------------------------------------------------
+# -- responses ---------------------------------------------------------------------------------------------------------
 # A Lambda function returns JSON, which Lambda embeds as a JSON string in JSON of its own of 6 MB at
 # most. A longer response fails the caller after the operation was done. One stored byte may become
 # seven: U+0001 is ``\u0001`` in the response, and its backslash is escaped once more. So sizes are
@@ -90,7 +90,7 @@ class PageBudget:
         return True
 
 
-# -- the service --------------------------------------------------------------------------------------------------------
+# -- the service -------------------------------------------------------------------------------------------------------
 
 ROW_BUDGET: Final = 30_000
 """Bytes the tail of a table's HEAD may carry: 32 kB for the row less the size of its other

@@ -43,7 +43,7 @@ from turnstile.store.core.errors import NewerFormat, OutcomeUnknown, UnreadableR
 from turnstile.store.core.names import inline_unique, is_inline_unique, parse_staged_file
 from turnstile.store.core.writes import FIRST, FORMAT, KNOWN, Row
 
-# -- keys of refs -------------------------------------------------------------------------------------------------------
+# -- keys of refs ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def app_key(app_id: str) -> str:
     return hashlib.sha256(app_id.encode()).hexdigest()[:16]
 
 
-# -- attributes of refs -------------------------------------------------------------------------------------------------
+# -- attributes of refs ------------------------------------------------------------------------------------------------
 
 
 class StoredAs(Enum):
@@ -317,7 +317,7 @@ def _codec(annotation: Any) -> tuple[StoredAs, Callable[[Any], Any], Callable[[A
     )
 
 
-# -- types and ids of objs ----------------------------------------------------------------------------------------------
+# -- types and ids of objs ---------------------------------------------------------------------------------------------
 
 Kind = Literal[
     "staged",

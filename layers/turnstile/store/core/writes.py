@@ -169,7 +169,7 @@ def new_row(invariant: str) -> Clause:
     return Clause("new", invariant, "the row does not exist yet", Absent(("key",)))
 
 
-# -- the format of a row ------------------------------------------------------------------------------------------------
+# -- the format of a row -----------------------------------------------------------------------------------------------
 # A release understands every format up to ``KNOWN``. A row that needs more says so in its attribute
 # ``format``, and the format of a row never falls. Code that does not know a row's format neither
 # reads the row nor changes it (I22):

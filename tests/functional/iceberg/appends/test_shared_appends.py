@@ -1,4 +1,5 @@
-"""Appends of clients that come at the same time, over HTTP: one metadata file and one swap, each with its own answer (I21)."""
+"""Appends of clients that come at the same time, over HTTP: one metadata file and one swap, each
+with its own answer (I21)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def client() -> Iceberg:
 
 
 def at_once(client: Iceberg, *bodies: dict[str, Any], keys: tuple[str, ...] = ()) -> list[Answer]:
-    """Sends all ``bodies``; the swap of the first waits until the others are in the line behind it."""
+    """Sends all ``bodies``; the swap of the first waits until the others are in the line behind
+    it."""
     answers: dict[int, Answer] = {}
     refs = client.world.refs
     left = [len(bodies)]
@@ -85,7 +87,9 @@ def ids(client: Iceberg) -> list[int]:
 
 
 def test_i21_appends_that_come_while_one_is_applied_share_the_next_swap(client: Iceberg) -> None:
-    base, files, seq = metadata(client), client.files(), client.world.refs.rows["test/catalog/main"]["seq"]
+    base = metadata(client)
+    files = client.files()
+    seq = client.world.refs.rows["test/catalog/main"]["seq"]
     answers = at_once(client, *(commit(client, base, id) for id in range(1, 7)))
     assert [each.status for each in answers] == [200] * 6
     assert client.world.refs.rows["test/catalog/main"]["seq"] == seq + 2, "one alone, and five together"

@@ -1,4 +1,5 @@
-"""Runs the suite and writes the number of the cases that passed into docs/compatibility.md; with ``--collect`` prints the line only."""
+"""Runs the suite and writes the number of the cases that passed into docs/compatibility.md; with
+``--collect`` prints the line only."""
 
 from __future__ import annotations
 

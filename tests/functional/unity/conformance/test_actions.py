@@ -1,4 +1,5 @@
-"""Every action of an update: alone, with its commit, in every pair, in every order, twice, and against another one."""
+"""Every action of an update: alone, with its commit, in every pair, in every order, twice, and
+against another one."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def test_a_comment_and_own_properties_are_kept_beside_the_log(unity: Unity) -> N
 
 @covers(updateTable=200)
 def test_every_change_has_an_etag_and_a_time_of_its_own(unity: Unity) -> None:
-    """Also one that brings back what was there before: the reference's clock may stand still, a name of content too."""
+    """Also one that brings back what was there before: the reference's clock may stand still, a
+    name of content too."""
     removal = {"action": "remove-properties", "removals": ["team"]}
     found = [unity.get(T1), unity.update(sets(team="a")), unity.update(removal), unity.update(sets(team="a"))]
     assert len({etag(one) for one in found}) == 4

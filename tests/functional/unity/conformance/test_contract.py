@@ -1,4 +1,5 @@
-"""The contract of new tables, clause by clause: protocol, properties, domains, schema, UniForm, location."""
+"""The contract of new tables, clause by clause: protocol, properties, domains, schema, UniForm,
+location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""openapi/unity.yaml is valid, and names what the handlers, their request bodies and their errors name."""
+"""openapi/unity.yaml is valid, and names what the handlers, their request bodies and their errors
+name."""
 
 from __future__ import annotations
 

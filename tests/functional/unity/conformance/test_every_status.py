@@ -1,4 +1,5 @@
-"""Every operation gives every answer that openapi/unity.yaml describes, and each looks as described."""
+"""Every operation gives every answer that openapi/unity.yaml describes, and each looks as
+described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Generated requests, fitting and not, alone and in sequences: never a 500, never an answer that is not described."""
+"""Generated requests, fitting and not, alone and in sequences: never a 500, never an answer that is
+not described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whatever is sent, Unity's API never answers 500, and its errors have the documented shapes (hypothesis)."""
+"""Whatever is sent, Unity's API never answers 500, and its errors have the documented shapes
+(hypothesis)."""
 
 from __future__ import annotations
 

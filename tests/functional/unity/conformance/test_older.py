@@ -1,4 +1,5 @@
-"""Operations of Unity's older API that engines still call: catalogs, schemas, tables. Exact errors."""
+"""Operations of Unity's older API that engines still call: catalogs, schemas, tables. Exact
+errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""docs/compatibility.md counts the cases of the suite, which has one for every answer that openapi/unity.yaml describes."""
+"""docs/compatibility.md counts the cases of the suite, which has one for every answer that
+openapi/unity.yaml describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Listings: whole in pages of any size, clamped, from one state of the catalog, with tokens that cannot be made up."""
+"""Listings: whole in pages of any size, clamped, from one state of the catalog, with tokens that
+cannot be made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A recorded Spark session gets from Turnstile what the reference answered, but for the deviations that are documented."""
+"""A recorded Spark session gets from Turnstile what the reference answered, but for the deviations
+that are documented."""
 
 from __future__ import annotations
 

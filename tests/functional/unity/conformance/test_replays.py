@@ -115,7 +115,8 @@ def test_i3_a_transaction_that_is_another_version_already_is_final(unity: Unity)
 @covers(updateTable=(200, 500))
 @pytest.mark.parametrize("fault", [StorageFault("away"), Throttled()])
 def test_i3_what_fails_after_a_commit_was_accepted_is_unknown_and_not_throttled(unity: Unity, fault: Exception) -> None:
-    """The answer lists an inline commit whose file cannot be written; "try again, nothing was applied" would be a lie."""
+    """The answer lists an inline commit whose file cannot be written; "try again, nothing was
+    applied" would be a lie."""
     content = delta.append("inline", unity.world.clock.now_ms()).decode()
     inline = {"version": 1, "inline": {"content": content}}
     assert unity.hot.post(f"/v1/tables/{unity.uuid}/commits", inline).status == 200

@@ -1,4 +1,5 @@
-"""How requests may look on the wire: names in paths, headers, bodies of every wrong kind, and limits."""
+"""How requests may look on the wire: names in paths, headers, bodies of every wrong kind, and
+limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every rule of commits and claimed backfills has a test of its own: the rules by situation, as the reference has them."""
+"""Every rule of commits and claimed backfills has a test of its own: the rules by situation, as the
+reference has them."""
 
 from __future__ import annotations
 

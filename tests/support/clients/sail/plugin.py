@@ -1,4 +1,5 @@
-"""A plugin of pytest for Sail's own tests: fixtures that would start containers have the values that the environment gives.
+"""A plugin of pytest for Sail's own tests: fixtures that would start containers have the values
+that the environment gives.
 
 The tests are Sail's, as its wheel has them; the fixtures name the server's address and its storage.
 """
