@@ -39,7 +39,7 @@ PLATFORMS: Final = {
     ("arrow", "x86_64"): "manylinux_2_28_x86_64",
 }
 
-OWN: Final = ("turnstile", "turnstile_predicates", "turnstile_release")
+OWN: Final = ("turnstile", "turnstile_predicates", "turnstile_release", "turnstile_rows")
 """Packages of this project."""
 
 SERVICES: Final = {

@@ -7,22 +7,14 @@ Refusals of the server without a class here are :class:`turnstile_http.errors.Ap
 from __future__ import annotations
 
 from turnstile_http.errors import ApiError
+from turnstile_rows.errors import DataMismatch, TableError, Unsupported
 
 __all__ = ["ApiError", "ClientError", "Conflict", "DataMismatch", "OutcomeUnknown", "StorageFailure", "Unsupported"]
 
 
-class ClientError(Exception):
-    """An operation that this client refuses, or whose outcome it does not know. After every
-    subclass but :class:`OutcomeUnknown` the table is unchanged."""
-
-
-class Unsupported(ClientError):
-    """The table, or a property of it, needs something that this client does not do. Use an engine
-    that does, such as Spark."""
-
-
-class DataMismatch(ClientError, ValueError):
-    """The data, a filter or a schema does not fit the table. The message names the column."""
+ClientError = TableError
+"""An operation that this client refuses, or whose outcome it does not know. After every subclass
+but :class:`OutcomeUnknown` the table is unchanged."""
 
 
 class StorageFailure(ClientError, OSError):

@@ -16,12 +16,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from turnstile_client.core.commits import DataFile
-from turnstile_client.core.definitions import Definition
-from turnstile_client.core.partitions import Texts, split
-from turnstile_client.core.statistics import Statistics, indexed_columns
 from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
+from turnstile_rows.commits import DataFile
+from turnstile_rows.definitions import Definition
+from turnstile_rows.layouts import Layout
+from turnstile_rows.partitions import Texts, split
+from turnstile_rows.statistics import Statistics
 
 log = logging.getLogger("turnstile_client")
 
@@ -56,10 +57,8 @@ class Writer:
         self._storage = storage
         self._partitions = definition.partitions
         self._target = target_bytes
-        # Nullable in the file, whatever the table says: readers take a column of the log's schema
-        # from either.
-        self._schema = pa.schema([column.with_nullable(nullable=True) for column in definition.data_schema])
-        self._indexed = indexed_columns(definition)
+        self._layout = Layout(definition)
+        self._schema = self._layout.schema
         self._open = dict[Texts, _OpenFile]()
         self._names = list[str]()
         self.files = list[DataFile]()
@@ -70,7 +69,7 @@ class Writer:
         for texts, part in split(batch, self._partitions):
             file = self._open.pop(texts, None) or self._begin(texts)
             self._open[texts] = file  # the latest last
-            rows = pa.RecordBatch.from_arrays(part.columns, schema=self._schema)
+            rows = self._layout.rows(part)
             file.waiting.append(rows)
             file.waiting_bytes += rows.nbytes
             file.statistics.add(rows)
@@ -113,7 +112,7 @@ class Writer:
     def _begin(self, texts: Texts) -> _OpenFile:
         if len(self._open) >= _OPEN:
             self._end(self._open.pop(next(iter(self._open))))
-        return _OpenFile(f"part-{uuid.uuid4()}.snappy.parquet", texts, Statistics(self._indexed))
+        return _OpenFile(f"part-{uuid.uuid4()}.snappy.parquet", texts, Statistics(self._layout.indexed))
 
     def _flush(self, file: _OpenFile) -> None:
         with failures_at(self._storage.location):
@@ -136,7 +135,7 @@ class Writer:
             file.writer.close()
             size = file.sink.tell()
             file.sink.close()
-        values = dict(zip(self._partitions, file.texts, strict=True))
+        values = self._layout.partition_values(file.texts)
         written = DataFile(
             file.name, values, size, int(time.time() * 1000), file.statistics.text(), file.statistics.rows
         )

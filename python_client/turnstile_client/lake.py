@@ -13,15 +13,15 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from turnstile_client.core import commits
-from turnstile_client.core.definitions import new_definition
-from turnstile_client.core.schemas import delta_schema
 from turnstile_client.errors import ApiError, DataMismatch
 from turnstile_client.storage import Storage, Vended, checked_options
 from turnstile_client.table import Table, stream_of
 from turnstile_http.api import Api, moment_body
 from turnstile_http.http import Http, now_ms, path
 from turnstile_http.names import check_name, dotted_name
+from turnstile_rows import commits
+from turnstile_rows.definitions import new_definition
+from turnstile_rows.schemas import delta_schema
 
 _UNITY = ("api", "2.1", "unity-catalog")
 
@@ -146,7 +146,7 @@ class Lake:
                 (:func:`turnstile_client.table.stream_of` lists the types).
             partition_by: names of partition columns.
             properties: of the table; Delta's own properties must be in ``SETTABLE``
-                (:mod:`turnstile_client.core.definitions`).
+                (:mod:`turnstile_rows.definitions`).
             comment: the purpose of the table.
             exist_ok: a table of that name is no error, also with other columns.
 

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from turnstile_client.core.definitions import Definition
 from turnstile_client.core.filters import Filter
-from turnstile_client.core.partitions import partition_value
-from turnstile_client.core.shapes import is_named_alike, place_of, shape
 from turnstile_client.core.vectors import deleted_rows, kept_rows, vector_path
 from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
+from turnstile_rows.definitions import Definition
+from turnstile_rows.partitions import partition_value
+from turnstile_rows.shapes import is_named_alike, place_of, shape
 
 File = Mapping[str, Any]
 #: Spark writes times as INT96, which are nanoseconds where nothing else is said.

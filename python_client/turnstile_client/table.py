@@ -12,17 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from turnstile_client.core import commits
-from turnstile_client.core.conforming import Conformer
-from turnstile_client.core.definitions import (
-    Definition,
-    check_overwritable,
-    check_readable,
-    check_writable,
-    columns_with_default,
-)
 from turnstile_client.core.filters import Filter, Where
-from turnstile_client.core.partitions import partition_value
 from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
 from turnstile_client.files import Writer, batches, target_bytes
 from turnstile_client.history import history_of
@@ -32,6 +22,16 @@ from turnstile_http import proposals
 from turnstile_http.api import Api
 from turnstile_http.http import path
 from turnstile_http.proposals import Proposal, ratify
+from turnstile_rows import commits
+from turnstile_rows.conforming import Conformer
+from turnstile_rows.definitions import (
+    Definition,
+    check_appendable,
+    check_overwritable,
+    check_readable,
+    columns_with_default,
+)
+from turnstile_rows.partitions import partition_value
 
 log = logging.getLogger("turnstile_client")
 
@@ -131,13 +131,13 @@ class Table:
         id = id or str(uuid.uuid4())
         state = self._load()
         definition = Definition.of_loaded(state.metadata)
-        check_writable(definition)
+        check_appendable(definition)
         base = int(state.tail.latest)
         storage = self._storage_of(state.table_id, state.location)
         writer = self._write(data, definition, storage)
         if not writer.files:
             return base
-        content = commits.append(id, self._now_ms(), base, writer.files, definition.partitions)
+        content = commits.append(id, self._now_ms(), base, files=writer.files, definition=definition)
         if len(content.encode()) > INLINE_BYTES:
             return self._append_staged(state.table_id, storage, writer, definition=definition, id=id, base=base)
         body = {"version": None, "base": base, "inline": {"content": content}}
@@ -382,7 +382,7 @@ class Table:
         the table's definition, which is looked for each time.
         """
         for _ in range(_REBASES):
-            content = commits.append(id, self._now_ms(), base, writer.files, definition.partitions)
+            content = commits.append(id, self._now_ms(), base, files=writer.files, definition=definition)
             proposal = Proposal(table_id, base + 1, id, self._body(storage, base + 1, content))
             try:
                 return int(self._propose(proposal, writer, is_ticket=False, keeps_files=True)["version"])

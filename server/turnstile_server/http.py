@@ -292,6 +292,7 @@ def open_apps(settings: ServerSettings, store: OpenStore) -> tuple[App, ...]:
         apps.commit(services, telemetry),
         apps.catalog(services, telemetry),
         apps.plans(services, telemetry),
+        apps.ingest(services, telemetry),
         apps.iceberg(services, telemetry),
         apps.tokens(services, telemetry),
     )
@@ -411,7 +412,8 @@ def read_body(source: Any, limit: BodyLimit | None) -> bytes:
         text = f"the body is over the limit of {limit.bytes} bytes"
         raise TooLarge(text, field="body", remedy=limit.remedy, limit=limit.bytes)
     try:
-        body.decode()
+        if limit.is_text:
+            body.decode()
     except UnicodeDecodeError:
         raise InvalidRequest("the body is not UTF-8 text", field="body", remedy="send JSON encoded as UTF-8") from None
     return body

@@ -87,7 +87,14 @@ def test_no_file_is_in_two_of_them_and_each_says_that_it_has_types(wheels: dict[
     files = {name: {file for file in contents(wheel) if ".dist-info/" not in file} for name, wheel in wheels.items()}
     for one, other in itertools.combinations(files.values(), 2):
         assert not one & other
-    for package in ("turnstile", "turnstile_client", "turnstile_http", "turnstile_predicates", "turnstile_spark"):
+    for package in (
+        "turnstile",
+        "turnstile_client",
+        "turnstile_http",
+        "turnstile_predicates",
+        "turnstile_rows",
+        "turnstile_spark",
+    ):
         assert any(f"{package}/py.typed" in held for held in files.values())
     for held in files.values():
         assert not [file for file in held if file.startswith(("tests/", "build/", "benchmarks/"))]

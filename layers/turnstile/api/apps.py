@@ -110,7 +110,7 @@ def _elsewhere() -> Iterable[Routes]:
     """The routes of the other apps with paths among ours."""
     from turnstile.api.tokens import clients, endpoint
     from turnstile.api.unity import delta_commits, preview_commits
-    from turnstile.api.v1 import commits, journal, load, maintenance, planning, snapshots, transactions
+    from turnstile.api.v1 import commits, journal, load, maintenance, planning, rows, snapshots, transactions
 
     return [
         routes_of(module.routes)
@@ -122,6 +122,7 @@ def _elsewhere() -> Iterable[Routes]:
             load,
             maintenance,
             planning,
+            rows,
             delta_commits,
             preview_commits,
             endpoint,
@@ -142,6 +143,21 @@ def plans(services: Services | None = None, telemetry: Telemetry | None = None) 
         services=_opener(services, settings.plans, "authorizers", "maintenance_runs", "maintainer"),
         authentication=authentication(),
         telemetry=telemetry,
+    )
+
+
+def ingest(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
+    """Returns the app that takes rows. Data files need pyarrow, which its function carries."""
+    from turnstile.api.v1 import rows
+
+    return App(
+        "ingest",
+        rows.routes,
+        services=_opener(services, settings.ingest, "ratifier", "authorizers", "open_loader"),
+        authentication=authentication(),
+        telemetry=telemetry,
+        bodies=rows.BODIES,
+        media=rows.MEDIA,
     )
 
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from turnstile.iceberg.plan_runs import PlanRuns
     from turnstile.iceberg.shared_appends import AppendQueue
     from turnstile.iceberg.table_scans import TableScans
+    from turnstile.ingest.appends import RowAppender
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
     from turnstile.maintenance.runs import MaintenanceRuns
@@ -135,6 +136,13 @@ class Services:
         return Ratifier(self.world, self.limits, self.metadata, pause=time.sleep, looks=self.settings.looks_at_logs)
 
     @cached_property
+    def row_appender(self) -> RowAppender:
+        """Adds the rows of requests; needs pyarrow."""
+        from turnstile.ingest.appends import RowAppender
+
+        return RowAppender(self.world, self.ratifier, self.metadata, self.limits)
+
+    @cached_property
     def groups(self) -> GroupRatifier:
         """Commits of several tables at once."""
         from turnstile.delta.transactions.groups import GroupRatifier
@@ -182,14 +190,8 @@ class Services:
     def publisher(self) -> Publisher:
         from turnstile.delta.publish import Publisher
 
-        settings = self.settings
-        return Publisher(
-            self.world,
-            settings.limits,
-            faults=settings.faults,
-            keep=settings.keep_published,
-            looks=settings.looks_at_logs,
-        )
+        own = self.settings
+        return Publisher(self.world, own.limits, faults=own.faults, keep=own.keep_published, looks=own.looks_at_logs)
 
     @cached_property
     def sweeper(self) -> Sweeper:
@@ -470,10 +472,8 @@ class Services:
     def collector(self) -> Collector:
         from turnstile.gc.collector import Collector
 
-        grace = self.settings.grace
-        faults = self.settings.faults
-        workers = self.settings.workers
-        return Collector(self.world, grace, faults=faults, workers=workers, pause=time.sleep)
+        own = self.settings
+        return Collector(self.world, own.grace, faults=own.faults, workers=own.workers, pause=time.sleep)
 
     @cached_property
     def collect_task(self) -> CollectTask:

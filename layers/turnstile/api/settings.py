@@ -124,6 +124,11 @@ def plans() -> Settings:
     return Settings(stores=stores(), limits=limits())
 
 
+def ingest() -> Settings:
+    """Returns the settings of the function that takes rows."""
+    return commit()
+
+
 def iceberg() -> Settings:
     """Returns the settings of the Iceberg function."""
     return Settings(stores=stores(), lake_root=env.text("TURNSTILE_LAKE_ROOT"), limits=limits(), vending=vending())

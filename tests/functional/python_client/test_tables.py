@@ -23,7 +23,7 @@ from tests.support.flaky import Flaky
 from tests.support.server import ServerOnS3, resting_background
 from tests.support.server import server_on_s3 as running_on_s3
 from turnstile_client import ApiError, Conflict, DataMismatch, Lake, OutcomeUnknown, Table, Unsupported, connect
-from turnstile_client.core.definitions import Definition
+from turnstile_rows.definitions import Definition
 from turnstile_server import Server
 
 ONE = dt.date(2026, 1, 1)

@@ -15,11 +15,11 @@ import pytest
 
 from tests.support.delta_table import inline_vector
 from turnstile_client import Unsupported
-from turnstile_client.core.definitions import Definition, check_readable, check_writable
 from turnstile_client.core.filters import Filter
-from turnstile_client.core.schemas import FIELD_ID
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
+from turnstile_rows.definitions import Definition, check_readable, check_writable
+from turnstile_rows.schemas import FIELD_ID
 
 
 def column(name: str, type: Any, id: int, stored: str) -> dict[str, Any]:

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile_client.core.conforming import Conformer
-from turnstile_client.core.definitions import Definition, check_readable, check_writable, new_definition
 from turnstile_client.core.filters import Filter
-from turnstile_client.core.partitions import partition_text, partition_value
-from turnstile_client.core.schemas import arrow_schema, delta_schema
-from turnstile_client.core.statistics import Statistics, indexed_columns
 from turnstile_client.errors import DataMismatch, Unsupported
+from turnstile_rows.conforming import Conformer
+from turnstile_rows.definitions import Definition, check_readable, check_writable, new_definition
+from turnstile_rows.partitions import partition_text, partition_value
+from turnstile_rows.schemas import arrow_schema, delta_schema
+from turnstile_rows.statistics import Statistics, indexed_columns
 
 COLUMNS = pa.schema([("i", pa.int64()), ("x", pa.float64()), ("t", pa.string()), ("d", pa.date32())])
 

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from tests.support.delta_table import inline_vector
 from tests.support.examples import examples
-from turnstile_client.core.definitions import Definition
 from turnstile_client.core.filters import Filter
-from turnstile_client.core.partitions import partition_text
-from turnstile_client.core.schemas import delta_schema
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
+from turnstile_rows.definitions import Definition
+from turnstile_rows.partitions import partition_text
+from turnstile_rows.schemas import delta_schema
 
 SCHEMA: Final = pa.schema([
     ("x", pa.float64()), ("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("price", pa.decimal128(38, 2)),

@@ -11,13 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from turnstile_client.core.definitions import new_definition
-from turnstile_client.core.schemas import delta_schema
 from turnstile_client.errors import ClientError, StorageFailure
 from turnstile_client.failures import failure
 from turnstile_client.files import Writer
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
+from turnstile_rows.definitions import new_definition
+from turnstile_rows.schemas import delta_schema
 
 ROWS = pa.table({"id": [1]})
 DEFINITION = new_definition(delta_schema(ROWS.schema), (), {}, ())

@@ -107,6 +107,7 @@ class App:
             at the gateway: it can tell a wrong method (405) from a wrong path (404). Called when a
             request has no route here.
         renders: how errors are rendered below a path that is not our own API's (``/api/...``).
+        media: the types of body that the views take.
         telemetry: logs and counts requests; by default log lines and metrics as Lambda takes them.
         answer_bytes: of the largest answer to a GET; by default Lambda's limit.
     """
@@ -123,6 +124,7 @@ class App:
         elsewhere: Callable[[], Iterable[Routes]] = tuple,
         renders: Mapping[str, Render] | None = None,
         bodies: BodyLimit | None = None,
+        media: Container[str] = (JSON,),
         telemetry: Telemetry | None = None,
         answer_bytes: int | None = None,
     ) -> None:
@@ -137,6 +139,7 @@ class App:
         self._elsewhere = elsewhere
         self._renders = renders or {}
         self._bodies = bodies
+        self._media = media
         self._answer_bytes = answer_bytes
 
     @functools.cached_property
@@ -243,7 +246,7 @@ class App:
         request.query = query_of(incoming.query)
         request.body = incoming.read(self._bodies)
         if request.body and request.method not in ("GET", "HEAD") and not is_public:
-            _check_media_type(request)
+            _check_media_type(request, self._media)
         request.services = self.services
         request.rest = incoming.rest
         with answering(request):
@@ -324,11 +327,11 @@ def response_of(result: Any, method: str, limit: int | None = None) -> Response:
     return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
 
 
-def _check_media_type(request: Request) -> None:
+def _check_media_type(request: Request, known: Container[str]) -> None:
     """Refuses requests that a browser could send from a foreign page without asking first (an open
     local stack has no token)."""
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if media != JSON:
+    if media not in known:
         text = f"the body must be declared as {JSON}, not {media or 'nothing'}"
         raise UnsupportedMediaType(text, field="Content-Type", remedy=f"send 'Content-Type: {JSON}'")
 

@@ -35,10 +35,12 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class BodyLimit(msgspec.Struct, frozen=True):
-    """The largest bodies of an API, in bytes, and the remedy for a client with a larger one."""
+    """The largest bodies of an API, in bytes, and the remedy for a client with a larger one;
+    ``is_text``: they are texts in UTF-8."""
 
     bytes: int = MAX_BODY
     remedy: str = "stage a large commit as a file instead of sending it inline"
+    is_text: bool = True
 
 
 class Request(msgspec.Struct):

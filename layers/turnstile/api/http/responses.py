@@ -42,6 +42,7 @@ def answer_201(body: Any) -> Answer:
 STATUS: Final[dict[str, int]] = {
     ErrorType.INVALID_REQUEST: 400,
     ErrorType.INVALID_COMMIT: 400,
+    ErrorType.INVALID_ROWS: 400,
     ErrorType.VERSION_GAP: 400,
     ErrorType.TIMESTAMP_NOT_INCREASING: 400,
     ErrorType.TIMESTAMP_AHEAD: 400,
@@ -78,6 +79,7 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.CANNOT_CLONE: 409,
     ErrorType.TABLE_HAS_CLONES: 409,
     ErrorType.REF_MOVED: 409,
+    ErrorType.SEQUENCE_PASSED: 409,
     ErrorType.GC_RUNNING: 409,
     ErrorType.CLOCK_AHEAD: 409,
     ErrorType.CURSOR_EXPIRED: 410,

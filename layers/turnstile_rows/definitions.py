@@ -1,4 +1,4 @@
-"""The definition of a table, and whether this client may read and write it.
+"""The definition of a table, and whether it may be read and written without an engine.
 
 A feature that is not in these lists is refused by its name, before any file is written: a writer
 that ignores one may write files that other engines read wrongly. Source: Delta protocol, "Table
@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from turnstile_client.core.schemas import MODES, UNMAPPED, arrow_schema, type_names
-from turnstile_client.errors import DataMismatch, Unsupported
+from turnstile_rows.errors import DataMismatch, Unsupported
+from turnstile_rows.schemas import MODES, UNMAPPED, arrow_schema, type_names
 
 #: Features of readers that are carried out, or ask nothing of a reader.
 READABLE: Final = frozenset(
@@ -50,6 +50,8 @@ _COMPUTED: Final = {
     "__CHAR_VARCHAR_TYPE_STRING": "is a CHAR or VARCHAR",
     "__COLLATIONS": "has a collation",
 }
+#: What a writer that only appends carries out beside these.
+APPENDABLE: Final = WRITABLE | {"rowTracking"}
 _DEFAULT: Final = "CURRENT_DEFAULT"
 _MAPPING: Final = "delta.columnMapping.mode"
 _REMEDY: Final = "use an engine that does, such as Spark"
@@ -131,6 +133,11 @@ class Definition:
         return cls(tuple(schema["fields"]), tuple(partitions or ()), dict(properties or {}), reader, writer, clustering)
 
     @property
+    def is_row_tracked(self) -> bool:
+        """Whether new rows get ids (the feature is supported)."""
+        return "rowTracking" in self.writer_features
+
+    @property
     def data_schema(self) -> pa.Schema:
         """The columns that data files have: all but the partition columns."""
         return pa.schema([column for column in self.schema if column.name not in self.partitions])
@@ -141,29 +148,30 @@ class Definition:
 
 
 def check_readable(definition: Definition) -> None:
-    """Raises :class:`Unsupported` for a table that this client cannot read rightly."""
+    """Raises :class:`Unsupported` for a table that cannot be read rightly here."""
     _check_features(definition.reader_features - READABLE, "read")
 
 
-def check_writable(definition: Definition) -> None:
-    """Raises :class:`Unsupported` for a table that this client cannot append to."""
-    _check_features((definition.reader_features | definition.writer_features) - WRITABLE, "written")
-    _check_mapping(definition)
+def check_appendable(definition: Definition) -> None:
+    """Raises :class:`Unsupported` for a table that cannot be appended to here."""
+    _check_features((definition.reader_features | definition.writer_features) - APPENDABLE, "written")
+    if definition.mapping not in MODES:
+        raise Unsupported(f"the table maps its columns in a way that is not known: {_MAPPING} = {definition.mapping}")
     for name in sorted(definition.properties):
         if name.startswith("delta.constraints."):
             constraint = name.removeprefix("delta.constraints.")
-            raise Unsupported(
-                f"the table has the CHECK constraint {constraint!r}, which this client does not judge: {_REMEDY}"
-            )
+            raise Unsupported(f"the table has the CHECK constraint {constraint!r}, which is not judged here: {_REMEDY}")
     for name, metadata in _columns(definition.fields, ""):
         for member, what in _COMPUTED.items():
             if member in metadata:
-                raise Unsupported(f"the column {name!r} {what}, which this client does not carry out: {_REMEDY}")
+                raise Unsupported(f"the column {name!r} {what}, which is not carried out here: {_REMEDY}")
 
 
 def check_overwritable(definition: Definition) -> None:
-    """Raises :class:`Unsupported` for a table whose files this client cannot remove."""
-    check_writable(definition)
+    """Raises :class:`Unsupported` for a table whose files cannot be removed and written anew here."""
+    _check_features((definition.reader_features | definition.writer_features) - WRITABLE, "rewritten")
+    check_appendable(definition)
+    _check_mapping(definition)
     if definition.is_set("delta.appendOnly"):
         raise Unsupported("the table is append-only (delta.appendOnly): its rows cannot be overwritten")
 
@@ -196,9 +204,7 @@ def new_definition(
         features.add("timestampNtz")
     for name, value in properties.items():
         if name.startswith("delta.") and name not in SETTABLE:
-            raise DataMismatch(
-                f"property {name!r}: this client creates tables with {', '.join(SETTABLE)} only; {_REMEDY}"
-            )
+            raise DataMismatch(f"property {name!r}: tables are created with {', '.join(SETTABLE)} only; {_REMEDY}")
         if not isinstance(value, str):
             raise DataMismatch(f"property {name!r}: the value of a property is a text, not {type(value).__name__}")
         features.update(SETTABLE.get(name, ()))
@@ -210,14 +216,14 @@ def new_definition(
 def _check_features(unknown: frozenset[str], what: str) -> None:
     if unknown:
         features = ", ".join(sorted(unknown))
-        raise Unsupported(f"the table has features with which this client cannot have it {what}: {features}; {_REMEDY}")
+        raise Unsupported(f"the table has features with which it cannot be {what} here: {features}; {_REMEDY}")
 
 
 def _check_mapping(definition: Definition) -> None:
     if definition.mapping != UNMAPPED:
         raise Unsupported(
-            f"the table maps its columns ({_MAPPING} = {definition.mapping}); this client reads such a table and does "
-            f"not write it: {_REMEDY}"
+            f"the table maps its columns ({_MAPPING} = {definition.mapping}); such a table is read and appended to here, "
+            f"and no files of it are replaced: {_REMEDY}"
         )
 
 

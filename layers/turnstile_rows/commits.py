@@ -4,14 +4,18 @@ Information", "In-Commit Timestamps"."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from turnstile_client.core.definitions import Definition
+import msgspec
+
 from turnstile_release import version
+from turnstile_rows.definitions import Definition
 
 ENGINE: Final = "turnstile-client"
+_UNMARKED: Final = '{"rowIdHighWaterMark":-1}'
+"""Of row tracking's domain in a commit whose row ids the server assigns."""
 #: Members of a removed file that its ``remove`` keeps.
 _KEPT: Final = ("partitionValues", "size", "deletionVector", "baseRowId", "defaultRowCommitVersion")
 
@@ -41,11 +45,41 @@ class DataFile:
         return {"add": added}
 
 
-def append(id: str, now_ms: int, base: int, files: Iterable[DataFile], partitions: Iterable[str]) -> str:
-    """The content of a commit that adds files to version ``base``, or any later one."""
-    parameters = {"mode": "Append", "partitionBy": _json(list(partitions))}
-    info = _info(id, now_ms, "WRITE", parameters) | {"readVersion": base, "isBlindAppend": True}
-    return _lines([{"commitInfo": info}, *(file.add() for file in files)])
+class ProducerTxn(msgspec.Struct, frozen=True):
+    """The number of a request in the sequence of its producer, which the commit records."""
+
+    producer: str
+    sequence: int
+
+
+def append(
+    id: str,
+    now_ms: int,
+    base: int,
+    *,
+    files: Sequence[DataFile],
+    definition: Definition,
+    engine: str = ENGINE,
+    producer: ProducerTxn | None = None,
+) -> str:
+    """The content of a commit that adds files to version ``base``, or any later one. The server
+    assigns the row ids of a table that tracks rows."""
+    parameters = {"mode": "Append", "partitionBy": _json(list(definition.partitions))}
+    metrics = {
+        "numFiles": str(len(files)),
+        "numOutputRows": str(sum(file.rows for file in files)),
+        "numOutputBytes": str(sum(file.size for file in files)),
+    }
+    info = _info(id, now_ms, "WRITE", parameters, engine)
+    info |= {"readVersion": base, "isBlindAppend": True, "operationMetrics": metrics}
+    actions: list[Mapping[str, Any]] = [{"commitInfo": info}]
+    if producer is not None:
+        actions.append({"txn": {"appId": producer.producer, "version": producer.sequence, "lastUpdated": now_ms}})
+    if definition.is_row_tracked:
+        actions.append(
+            {"domainMetadata": {"domain": "delta.rowTracking", "configuration": _UNMARKED, "removed": False}}
+        )
+    return _lines([*actions, *(file.add() for file in files)])
 
 
 def overwrite(
@@ -128,13 +162,13 @@ def adds(content: str) -> frozenset[str]:
     return frozenset(action["add"]["path"] for action in actions if "add" in action)
 
 
-def _info(id: str, now_ms: int, operation: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+def _info(id: str, now_ms: int, operation: str, parameters: Mapping[str, str], engine: str = ENGINE) -> dict[str, Any]:
     return {
         "inCommitTimestamp": now_ms,
         "timestamp": now_ms,
         "operation": operation,
         "operationParameters": dict(parameters),
-        "engineInfo": f"{ENGINE}/{version()}",
+        "engineInfo": f"{engine}/{version()}",
         "txnId": id,
     }
 

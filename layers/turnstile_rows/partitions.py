@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from turnstile_client.errors import DataMismatch, Unsupported
+from turnstile_rows.errors import DataMismatch, Unsupported
 
 Texts = tuple[str | None, ...]
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from turnstile_client.core.schemas import is_list
+from turnstile_rows.schemas import is_list
 
 
 def convert(values: pa.Array, wanted: pa.DataType) -> pa.Array:

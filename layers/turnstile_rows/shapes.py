@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from turnstile_client.core.schemas import FIELD_ID, is_list
+from turnstile_rows.schemas import FIELD_ID, is_list
 
 
 def place_of(schema: Any, wanted: pa.Field) -> int | None:

@@ -12,9 +12,9 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from turnstile_client.core.converting import convert
-from turnstile_client.core.schemas import check_names, is_list
-from turnstile_client.errors import DataMismatch
+from turnstile_rows.converting import convert
+from turnstile_rows.errors import DataMismatch
+from turnstile_rows.schemas import check_names, is_list
 
 #: Rows that are cast at once, so that a text column of one large chunk is never copied whole.
 ROWS_AT_ONCE: Final = 131_072
@@ -42,7 +42,7 @@ class Conformer:
                 _check_type(given.field(place).type, column.type, column.name)
             elif column.name.lower() in defaulted:
                 raise DataMismatch(
-                    f"column {column.name!r} has a default value, which this client does not compute: give the column"
+                    f"column {column.name!r} has a default value, which is not computed here: give the column"
                 )
             elif not column.nullable:
                 raise DataMismatch(f"column {column.name!r} takes no nulls, and the data has no such column")

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from turnstile_client.core.definitions import Definition
+from turnstile_rows.definitions import Definition
 
 _INDEXED: Final = 32
 #: Characters of a text that a bound keeps, and what makes a greatest value that was cut greater
@@ -32,16 +32,22 @@ _MS: Final = timedelta(milliseconds=1)
 Path = tuple[str, ...]
 
 
-def indexed_columns(definition: Definition) -> frozenset[Path]:
+def indexed_columns(definition: Definition, stored: pa.Schema | None = None) -> frozenset[Path]:
     """The columns, by the names from the outside in, that statistics are collected of. Columns that
-    the table is clustered by are always among them."""
-    leaves = [leaf for column in definition.data_schema for leaf in _leaves(column, ())]
+    the table is clustered by are always among them. ``stored``: the data columns as files name
+    them, by default as the table does.
+    """
+    stored = definition.data_schema if stored is None else stored
+    own = [leaf for column in definition.data_schema for leaf in _leaves(column, ())]
+    leaves = [leaf for column in stored for leaf in _leaves(column, ())]
     clustered = frozenset(leaf for leaf in leaves if ".".join(leaf) in definition.clustering)
     names = definition.properties.get("delta.dataSkippingStatsColumns")
     if names is not None:
         wanted = [name.strip().replace("`", "") for name in names.split(",")]
         return clustered | {
-            leaf for leaf in leaves if any(f"{'.'.join(leaf)}.".startswith(f"{name}.") for name in wanted)
+            leaf
+            for leaf, path in zip(leaves, own, strict=True)
+            if any(f"{'.'.join(path)}.".startswith(f"{name}.") for name in wanted)
         }
     try:
         count = int(definition.properties.get("delta.dataSkippingNumIndexedCols", _INDEXED))

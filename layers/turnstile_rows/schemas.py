@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import types
 
-from turnstile_client.errors import DataMismatch, Unsupported
+from turnstile_rows.errors import DataMismatch, Unsupported
 
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 _PRIMITIVES: Final[dict[str, pa.DataType]] = {
@@ -77,7 +77,7 @@ def _arrow_type(type: Any, name: str, mapping: str) -> pa.DataType:
         return _PRIMITIVES[type]
     elif isinstance(type, str) and (match := _DECIMAL.fullmatch(type)):
         return pa.decimal128(int(match[1]), int(match[2]))
-    raise Unsupported(f"the column {name!r} has the type {type}, which this client does not know")
+    raise Unsupported(f"the column {name!r} has the type {type}, which is not known here")
 
 
 def delta_schema(schema: pa.Schema) -> dict[str, Any]:

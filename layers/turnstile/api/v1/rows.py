@@ -1,0 +1,112 @@
+"""Rows over HTTP: the rows of a request become one commit of a Delta table (docs/rows.md)."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+
+from turnstile.api.http.authorization import guard, needs, needs_table
+from turnstile.api.http.request import BodyLimit, Query, current, idempotency_key, note, pause
+from turnstile.api.services import services
+from turnstile.api.v1.commits import commit_error
+from turnstile.api.v1.paths import TABLE, TABLE_BY_ID, table_names, table_of_path, uuid_of_path
+from turnstile.catalog.load import RegisteredTable
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.proposals import CommitRequest
+from turnstile.rights.rules import modify_table
+from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
+from turnstile.store.core.names import check_uuid
+
+routes = Blueprint(__name__)
+
+BODIES: Final = BodyLimit(4 * 1024 * 1024, "send fewer rows in one request, or compress them", is_text=False)
+MEDIA: Final = frozenset(
+    (
+        "application/json",
+        "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
+        "application/x-jsonlines",
+        "text/csv",
+        "application/vnd.apache.arrow.stream",
+        "application/vnd.apache.parquet",
+    )
+)
+"""As ``turnstile.ingest.core.bodies.FORMATS``, which a start does not import: it needs pyarrow."""
+
+_WAIT_S: Final = 10.0
+_LOOK_S: Final = 0.1
+
+
+class RowsAdded(msgspec.Struct, frozen=True):
+    """The rows are in ``version``. ``rows``: how many, absent of a request that was answered
+    before; ``published``: whether ``_delta_log`` has the version, where the request waits for
+    it."""
+
+    table_id: str
+    outcome: Literal["added", "replayed"]
+    version: int
+    rows: int | UnsetType = UNSET
+    published: bool | UnsetType = UNSET
+
+
+@routes.route(TABLE_BY_ID + "/rows", methods=["POST"])
+@needs_table(modify_table, of=uuid_of_path)
+def append_rows(table_id: str) -> RowsAdded:
+    return _append(services().commits.head(check_uuid(table_id)))
+
+
+@routes.route(TABLE + "/rows", methods=["POST"])
+@needs((modify_table, table_of_path))
+def append_rows_by_name(catalog: str, namespace: str, table: str) -> RowsAdded:
+    found = services().loader.find(*table_names(catalog, namespace, table))
+    if isinstance(found, RegisteredTable):
+        raise UnsupportedTable(
+            f"{table} is no Delta table of this catalog", remedy="write it with a client of its format", field="table"
+        )
+    return _append(found)
+
+
+def _append(head: TableHead) -> RowsAdded:
+    from turnstile.ingest.appends import Appended, RowsRequest  # with pyarrow, which takes long to import
+    from turnstile.ingest.core.bodies import FORMATS, plain_body
+    from turnstile.ingest.core.identity import PRODUCER, SEQUENCE, identity_of
+
+    wait = Query("wait").text("wait")
+    if wait not in (None, "publish"):
+        raise InvalidRequest(f"wait is {wait[:40]!r}", field="wait", remedy="leave it out, or wait=publish")
+    request = current()
+    headers = request.headers
+    identity = identity_of(
+        guard().principal.name, idempotency_key(), headers.get(PRODUCER.lower()), headers.get(SEQUENCE.lower())
+    )
+    media = headers.get("content-type", "").split(";")[0].strip().lower()
+    if media not in FORMATS:
+        raise InvalidRequest("the request has no body", field="body", remedy="send rows")
+    here = services()
+    with here.row_appender.budget.share_of(request.principal.name) as share:
+        share.grow(len(request.body))
+        plain = plain_body(request.body, headers.get("content-encoding", ""))
+        share.grow(len(plain))
+        answer = here.row_appender.append(head, RowsRequest(plain, media, identity))
+    if not isinstance(answer, Appended):
+        raise commit_error(here, CommitRequest(head.table_id, None), answer, may_read=False)
+    outcome: Literal["added", "replayed"] = "replayed" if answer.replayed else "added"
+    note(table_id=head.table_id, version=answer.version, rows=answer.rows, outcome=outcome)
+    published = UNSET if wait is None else _wait_until_published(head.table_id, answer.version)
+    rows = UNSET if answer.rows is None else answer.rows
+    return RowsAdded(head.table_id, outcome, answer.version, rows, published)
+
+
+def _wait_until_published(table_id: str, version: int) -> bool:
+    """Whether the version is in ``_delta_log``, after some seconds at most."""
+    left_s = _WAIT_S
+    while services().commits.head(table_id).floor < version:
+        if left_s <= 0:
+            return False
+        pause(_LOOK_S)
+        left_s -= _LOOK_S
+    return True

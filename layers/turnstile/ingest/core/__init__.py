@@ -1,0 +1,1 @@
+"""Bodies, values, identities and files of requests with rows. Pure, with pyarrow."""

@@ -1,0 +1,326 @@
+"""The body of a request with rows: its formats, and rows in the columns of a table.
+
+    application/json                   an array of objects; or objects, one after the other
+    application/x-ndjson               objects, one a line
+    text/csv                           a header with the names of columns, then rows; empty is null
+    application/vnd.apache.arrow.stream
+    application/vnd.apache.parquet
+
+A body may be compressed (``gzip``, ``zstd``). All sizes are bounded before memory is used: bytes
+after decompression, rows, and the objects and values that JSON has. Columns are found by their
+names without regard to case; a missing one is null.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from pyarrow import types
+
+from turnstile.ingest.core.errors import InvalidRows, shown
+from turnstile.ingest.core.values import column_of
+from turnstile.store.core.errors import TooLarge
+from turnstile_rows.conforming import Conformer
+from turnstile_rows.definitions import Definition, columns_with_default
+from turnstile_rows.errors import DataMismatch
+
+BODY_BYTES: Final = 4 * 1024 * 1024
+"""Of a body as it is sent: what a gateway hands on to a function, with room for base64."""
+PLAIN_BYTES: Final = 16 * 1024 * 1024
+"""Of a body after decompression."""
+ROWS: Final = 100_000
+"""Rows of one request."""
+
+_BRACKETS: Final = 1_000_000
+_COMMAS: Final = 4_000_000
+"""Objects, arrays and values of a body of JSON: each takes memory, however few bytes it has."""
+
+_FEWER: Final = "send fewer rows in one request"
+
+JSON: Final = "application/json"
+LINES: Final = "application/x-ndjson"
+CSV: Final = "text/csv"
+ARROW: Final = "application/vnd.apache.arrow.stream"
+PARQUET: Final = "application/vnd.apache.parquet"
+
+FORMATS: Final[Mapping[str, str]] = {
+    JSON: JSON, LINES: LINES, "application/jsonl": LINES, "application/x-jsonlines": LINES, "application/ndjson": LINES,
+    CSV: CSV, ARROW: ARROW, PARQUET: PARQUET,
+}  # fmt: skip
+"""Media types, and the formats that they stand for."""
+
+
+# -- compression -------------------------------------------------------------------------------------------------------
+
+
+def plain_body(raw: bytes, encoding: str) -> bytes:
+    """Returns the body after decompression; ``encoding`` as in the header ``Content-Encoding``.
+    Raises InvalidRows for an unknown encoding or damaged bytes, TooLarge beyond ``PLAIN_BYTES``."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            plain = raw
+        case "gzip" | "x-gzip":
+            plain = _gunzip(raw)
+        case "zstd":
+            plain = _unzstd(raw)
+        case _:
+            raise InvalidRows(
+                f"the encoding {shown(encoding)} is not known", field="Content-Encoding", remedy="use gzip or zstd"
+            )
+    if len(plain) > PLAIN_BYTES:
+        text = f"the body is over the limit of {PLAIN_BYTES} bytes after decompression"
+        raise TooLarge(text, field="body", remedy=_FEWER, limit=PLAIN_BYTES)
+    return plain
+
+
+def _gunzip(raw: bytes) -> bytes:
+    """All members of a gzip stream, up to a byte more than the limit."""
+    plain = bytearray()
+    while raw and len(plain) <= PLAIN_BYTES:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            plain += member.decompress(raw, PLAIN_BYTES + 1 - len(plain))
+        except zlib.error as error:
+            raise _damaged("gzip", error) from None
+        if not member.eof and len(plain) <= PLAIN_BYTES:
+            raise _damaged("gzip", "it ends too early")
+        raw = member.unused_data
+    return bytes(plain)
+
+
+def _unzstd(raw: bytes) -> bytes:
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
+            return bytes(stream.read(PLAIN_BYTES + 1))
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged("zstd", error) from None
+
+
+def _damaged(encoding: str, why: object) -> InvalidRows:
+    text = f"the body is no {encoding}: {why}"
+    return InvalidRows(text, field="body", remedy="send what Content-Encoding says, whole")
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(plain: bytes, media: str, definition: Definition) -> list[pa.RecordBatch]:
+    """Returns the rows of a body in the columns and types of a table. ``media``: one of
+    ``FORMATS``. Raises InvalidRows, which names the row and the column, and TooLarge.
+    """
+    try:
+        match FORMATS[media]:
+            case "application/json" | "application/x-ndjson":
+                found = _of_json(plain, definition, is_array=media == JSON and plain.lstrip()[:1] == b"[")
+            case "text/csv":
+                found = _of_csv(plain, definition)
+            case "application/vnd.apache.arrow.stream":
+                found = _of_arrow(plain, definition)
+            case _:
+                found = _of_parquet(plain, definition)
+    except DataMismatch as error:
+        raise InvalidRows(str(error), field="body") from None
+    batches = [batch for batch in found if batch.num_rows]
+    if not batches:
+        raise InvalidRows("the body has no rows", field="body", remedy="send one row or more")
+    return batches
+
+
+def _require_few(rows: int) -> None:
+    if rows > ROWS:
+        raise TooLarge(f"{rows} rows are over the limit of {ROWS}", field="body", remedy=_FEWER, limit=ROWS, size=rows)
+
+
+def _of_json(plain: bytes, definition: Definition, *, is_array: bool) -> list[pa.RecordBatch]:
+    if plain.count(b"{") + plain.count(b"[") > _BRACKETS or plain.count(b",") > _COMMAS:
+        text = f"the body has more than {_BRACKETS} objects and arrays, or {_COMMAS} values"
+        raise TooLarge(text, field="body", remedy=_FEWER, limit=_COMMAS)
+    hook = Decimal if any(types.is_decimal(leaf) for leaf in _leaves(definition.schema)) else None
+    rows, place_of = _array_rows(plain, hook) if is_array else _line_rows(plain, hook)
+    _require_few(len(rows))
+    return [_batch(rows, place_of, definition)]
+
+
+def _leaves(fields: Iterable[pa.Field]) -> Iterable[pa.DataType]:
+    """The types of all columns, and of all that is in them."""
+    for field in fields:
+        yield field.type
+        if types.is_nested(field.type):
+            yield from _leaves(field.type.field(at) for at in range(field.type.num_fields))
+
+
+Row = Mapping[str, Any]
+PlaceOf = Callable[[int], str]
+
+
+def _array_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], PlaceOf]:
+    try:
+        rows = msgspec.json.Decoder(list[dict[str, Any]], float_hook=hook).decode(plain)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, ArithmeticError) as error:
+        raise InvalidRows(f"the body is no JSON array of objects: {error}", field="body") from None
+    return rows, lambda at: f"row {at + 1}"
+
+
+def _line_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], PlaceOf]:
+    decoder = msgspec.json.Decoder(dict[str, Any], float_hook=hook)
+    rows = []
+    numbers = []
+    for number, line in enumerate(plain.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(decoder.decode(line))
+        except (msgspec.MsgspecError, RecursionError, UnicodeError, ArithmeticError) as error:
+            raise InvalidRows(f"line {number} is no JSON object: {error}", field="body") from None
+        numbers.append(number)
+    return rows, lambda at: f"line {numbers[at]}"
+
+
+def _batch(rows: Sequence[Row], place_of: PlaceOf, definition: Definition) -> pa.RecordBatch:
+    """Rows with values by name in the columns of the table."""
+    columns = {column.name.lower(): column for column in definition.schema}
+    spelled: dict[str, list[str]] = {}
+    for name in set[str]().union(*rows):
+        if name.lower() not in columns:
+            at = next(at for at, row in enumerate(rows) if name in row)
+            raise _unknown(name, place_of(at), definition)
+        spelled.setdefault(name.lower(), []).append(name)
+    defaulted = columns_with_default(definition)
+    arrays = []
+    for name, column in columns.items():
+        names = spelled.get(name, [])
+        if not names and name in defaulted:
+            raise InvalidRows(
+                f"column {column.name!r} has a default value, which is not computed here", remedy="give the column"
+            )
+        values = [row.get(names[0]) for row in rows] if len(names) == 1 else _values(rows, names, place_of)
+        arrays.append(column_of(values, column, place_of))
+    return pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
+
+
+def _values(rows: Sequence[Row], names: Sequence[str], place_of: PlaceOf) -> list[Any]:
+    """The values of a column that no row has, or that rows have under several spellings."""
+    values = []
+    for at, row in enumerate(rows):
+        there = [name for name in names if name in row]
+        if len(there) > 1:
+            raise InvalidRows(f"{place_of(at)}: {there[0]!r} and {there[1]!r} are the same column")
+        values.append(row[there[0]] if there else None)
+    return values
+
+
+def _unknown(name: str, place: str, definition: Definition) -> InvalidRows:
+    names = ", ".join(definition.schema.names[:20])
+    more = f" and {len(definition.schema) - 20} more" if len(definition.schema) > 20 else ""
+    return InvalidRows(
+        f"{place}: the table has no column {shown(name)}; it has {names}{more}",
+        field=name[:200],
+        remedy="leave it out, or add the column to the table",
+    )
+
+
+def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
+    """Rows of texts: Arrow's reader splits them, and every text is converted as one of JSON."""
+    bad: list[str] = []
+
+    def note(row: Any) -> str:
+        bad.append(f"row {row.number - 1}: {row.actual_columns} values, and the header has {row.expected_columns}")
+        return "error"
+
+    header, _, _ = plain.partition(b"\n")
+    _require_few(plain.count(b"\n"))
+    columns = header.count(b",") + 1
+    if columns > len(definition.schema) + 1_000:
+        raise InvalidRows(f"the header has {columns} columns, and the table {len(definition.schema)}", field="body")
+    try:
+        table = pyarrow.csv.read_csv(
+            io.BytesIO(plain),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=max(1, len(plain))),
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=_texts(header),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+    except (pa.ArrowException, UnicodeError) as error:
+        raise InvalidRows(bad[0] if bad else f"the body is no CSV: {error}", field="body") from None
+    names = table.column_names
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidRows("the header has a column twice", field="body", remedy="give each column once")
+    texts = {name: table.column(at).to_pylist() for at, name in enumerate(names)}
+    known = {column.name.lower(): column for column in definition.schema}
+    for name in names:
+        if name.lower() not in known:
+            raise _unknown(name, "header", definition)
+    defaulted = columns_with_default(definition)
+    given = {name.lower(): values for name, values in texts.items()}
+    arrays = []
+    for name, column in known.items():
+        if name not in given and name in defaulted:
+            raise InvalidRows(f"column {column.name!r} has a default value, which is not computed here")
+        if types.is_nested(column.type) and name in given:
+            raise InvalidRows(f"column {column.name!r} is {column.type}, which CSV does not hold", remedy="send JSON")
+        arrays.append(column_of(given.get(name, [None] * table.num_rows), column, lambda at: f"row {at + 1}"))
+    return [pa.RecordBatch.from_arrays(arrays, schema=definition.schema)]
+
+
+def _texts(header: bytes) -> dict[str, pa.DataType]:
+    """Every column of the header as a text: Arrow guesses no types then."""
+    try:
+        names = pyarrow.csv.read_csv(io.BytesIO(header.rstrip(b"\r") + b"\n")).column_names
+    except (pa.ArrowException, UnicodeError):
+        return {}
+    return dict.fromkeys(names, pa.string())
+
+
+def _of_arrow(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(plain)) as reader:
+            batches = []
+            rows = 0
+            size = 0
+            for batch in reader:
+                rows += batch.num_rows
+                size += batch.nbytes
+                _require_few(rows)
+                _require_small(size)
+                batch.validate(full=True)
+                batches.append(batch)
+            return _conformed(reader.schema, batches, definition)
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        raise InvalidRows(f"the body is no Arrow stream: {error}", field="body") from None
+
+
+def _of_parquet(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
+    try:
+        with pyarrow.parquet.ParquetFile(pa.BufferReader(plain)) as file:
+            _require_few(file.metadata.num_rows)
+            batches = []
+            size = 0
+            for batch in file.iter_batches(batch_size=8_192, use_threads=False):
+                size += batch.nbytes
+                _require_small(size)
+                batches.append(batch)
+            return _conformed(file.schema_arrow, batches, definition)
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        raise InvalidRows(f"the body is no Parquet file: {error}", field="body") from None
+
+
+def _require_small(size: int) -> None:
+    if size > 4 * PLAIN_BYTES:
+        raise TooLarge(f"the rows take more than {4 * PLAIN_BYTES} bytes", field="body", remedy=_FEWER)
+
+
+def _conformed(schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: Definition) -> list[pa.RecordBatch]:
+    conformer = Conformer(schema, definition.schema, columns_with_default(definition))
+    return [rows for batch in batches for rows in conformer.conform(batch)]

@@ -1,0 +1,53 @@
+"""Rows as the data files of one commit: one Parquet file for each partition."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet
+
+from turnstile.store.core.errors import TooLarge
+from turnstile_rows.definitions import Definition
+from turnstile_rows.layouts import Layout
+from turnstile_rows.partitions import Texts, split
+from turnstile_rows.statistics import Statistics
+
+PARTITIONS: Final = 64
+"""Partitions that one request may write to: each is a file, and a request to the store."""
+
+
+class EncodedFile(msgspec.Struct, frozen=True):
+    """A data file that is not written yet; ``stats``: JSON, as in its action."""
+
+    partition_values: dict[str, str | None]
+    content: bytes
+    stats: str
+    rows: int
+
+
+def encode_files(batches: Sequence[pa.RecordBatch], definition: Definition) -> list[EncodedFile]:
+    """Returns the files of rows in the columns of the table. Raises TooLarge for rows of too many
+    partitions, DataMismatch for a partition value that cannot be kept."""
+    layout = Layout(definition)
+    parts: dict[Texts, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        for texts, rows in split(batch, definition.partitions):
+            parts.setdefault(texts, []).append(layout.rows(rows))
+        if len(parts) > PARTITIONS:
+            text = f"the rows are of more than {PARTITIONS} partitions"
+            raise TooLarge(text, field="body", remedy="send rows of fewer partitions in one request", limit=PARTITIONS)
+    return [_encode(layout.partition_values(texts), rows, layout) for texts, rows in parts.items()]
+
+
+def _encode(values: dict[str, str | None], rows: Sequence[pa.RecordBatch], layout: Layout) -> EncodedFile:
+    statistics = Statistics(layout.indexed)
+    for each in rows:
+        statistics.add(each)
+    sink = io.BytesIO()
+    table = pa.Table.from_batches(rows, layout.schema)
+    pyarrow.parquet.write_table(table, sink, compression="snappy", store_schema=False)
+    return EncodedFile(values, sink.getvalue(), statistics.text(), statistics.rows)
