@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 from turnstile.store.core.errors import Throttled
 
@@ -62,7 +62,7 @@ class Share:
             self._budget.take(self._principal, more)
             self._size = size
 
-    def __enter__(self) -> Share:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

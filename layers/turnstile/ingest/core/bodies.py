@@ -157,7 +157,7 @@ def _leaves(fields: Iterable[pa.Field]) -> Iterable[pa.DataType]:
             yield from _leaves(field.type.field(at) for at in range(field.type.num_fields))
 
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 PlaceOf = Callable[[int], str]
 
 
