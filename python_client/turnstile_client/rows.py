@@ -98,7 +98,7 @@ class RowAppends:
         try:
             return int(self._api.http.retrying(until)(attempt)["version"])
         except ApiError as e:
-            if not is_open or e.type in ("InvalidRows", "SequencePassed"):
+            if not is_open or e.type in ("InvalidRows", "KeyReused"):
                 raise
             id = headers.get("Idempotency-Key") or f"{headers['Turnstile-Producer']}, {headers['Turnstile-Sequence']}"
             text = f"{self.name}: it is unknown whether the rows of {id} were added: {e}"

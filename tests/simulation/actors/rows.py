@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import uuid
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 from tests.simulation.actors.writers import LONG, PAUSES, SHORT, Gone, Retryable
 from tests.simulation.auditors.record import Violation
@@ -16,28 +18,50 @@ from tests.simulation.engine.state import State
 from turnstile.delta.commits import Commits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import Ratifier
-from turnstile.ingest.appends import Appended, RowAppender, RowsRequest
+from turnstile.delta.transactions.groups import GroupRatifier
+from turnstile.ingest.appends import RowAppender, new_queue
 from turnstile.ingest.core.bodies import LINES
 from turnstile.ingest.core.identity import Identity, identity_of
-from turnstile.store.core.errors import NotFound, StateConflict
+from turnstile.ingest.turns import Appended, RowsRequest, WaitingRows, run_turn
+from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError
+from turnstile.store.queue import Line
 
 _KEYS: Final = uuid.UUID(int=7)
 
 
 class RowsSandbox:
-    """A server process of the function that takes rows."""
+    """A server process that takes rows."""
 
     def __init__(self, process: Process) -> None:
         world = world_of(process)
         self._commits = Commits(world)
-        self._appender = RowAppender(world, Ratifier(world), MetadataStore(world.objs, world.space))
+        groups = GroupRatifier(world, Ratifier(world))
+        self._appender = RowAppender(world, groups, MetadataStore(world.objs, world.space))
 
-    def append(self, table_id: str, request: RowsRequest) -> object:
-        return self._appender.append(self._commits.head(table_id), request)
+    def append(self, table_id: str, requests: list[RowsRequest]) -> list[Callable[[], Any]]:
+        """The outcomes of requests that wait in one line."""
+        head = self._commits.head(table_id)
+        if len(requests) == 1:
+            return [partial(_same, self._appender.append(head, requests[0]))]
+        queue = new_queue()
+        line = Line[WaitingRows]()
+        tools = self._appender._tools
+        waiting = [WaitingRows(request, head, tools.key_of(head, request)) for request in requests]
+        for own in waiting:
+            line, _ = queue._join(table_id, own)
+        for own in waiting:
+            if not own.is_settled:
+                run_turn(tools, queue, line, own)
+        return [own.outcome for own in waiting]
+
+
+def _same(answer: Any) -> Any:
+    return answer
 
 
 class RowSender:
-    """Sends requests one after the other: under keys, or as a producer that counts them."""
+    """Sends requests in groups of one to three: under keys, or as producers that count theirs.
+    Each row has an id of its own, by which ``audit`` finds it."""
 
     def __init__(self, state: State, name: str, table_id: str, plan: Plan, rng: random.Random) -> None:
         self._state = state
@@ -46,55 +70,72 @@ class RowSender:
         self._rng = rng
         self._count = plan.transactions
         self._slow = plan.slow
-        self._counts = rng.random() < 0.5
+        self._sent = 0
         self._client = Client(state, name, RowsSandbox)
 
     def __call__(self) -> None:
-        for number in range(self._count):
-            request = RowsRequest(b'{"id":%d}' % number, LINES, self._identity(number))
+        for _ in range(self._count):
+            requests = [self._request() for _ in range(self._rng.choice((1, 1, 2, 3)))]
+            if self._rng.random() < 0.1:
+                requests.append(requests[0])  # its client sends it twice at once
             try:
-                version = self._send(request)
-                if version is not None and self._rng.random() < 0.5:
+                added = self._send(requests)
+                if added and self._rng.random() < 0.5:
                     self._state.scheduler.sleep(self._rng.choice(LONG if self._slow else SHORT))
-                    self._send_again(request, version)
+                    self._state.auditor.seen["rows sent again"] += 1
+                    self._send(added)
             except Gone:
                 return
             except Crashed:
                 continue
             self._state.scheduler.sleep(self._rng.choice(LONG if self._slow else SHORT))
 
-    def _identity(self, number: int) -> Identity:
-        if self._counts:
-            return identity_of("ann", None, self._name, str(number))
-        return identity_of("ann", str(uuid.uuid5(_KEYS, f"{self._name}.{number}")), None, None)
+    def _request(self) -> RowsRequest:
+        self._sent += 1
+        id = int(self._name.rpartition("-")[2]) * 1_000 + self._sent
+        return RowsRequest(b'{"id":%d}' % id, LINES, self._identity(id))
 
-    def _send(self, request: RowsRequest) -> int | None:
-        """The version of the request; None if the sender gives up."""
-        auditor = self._state.auditor
+    def _identity(self, id: int) -> Identity:
+        if self._rng.random() < 0.5:
+            return identity_of("ann", None, f"{self._name}.{id}", str(id))
+        return identity_of("ann", str(uuid.uuid5(_KEYS, str(id))), None, None)
+
+    def _send(self, requests: list[RowsRequest]) -> list[RowsRequest]:
+        """Sends requests until each has a version; returns those that have one."""
+        left = requests
+        added = []
         for _ in range(30):
             try:
-                answer = self._client.ask(lambda sandbox: sandbox.append(self._table, request))
+                answers = self._client.ask(lambda sandbox, now=left: sandbox.append(self._table, now))
             except NotFound:
                 raise Gone from None
-            except Retryable:
+            except (*Retryable, StateConflict):
                 self._state.scheduler.sleep(self._rng.choice(PAUSES))
                 continue
-            except StateConflict as error:
-                if error.type == "SequencePassed":
-                    raise Violation("I26", f"{request.identity} was refused although it is in order: {error}") from None
-                self._state.scheduler.sleep(self._rng.choice(PAUSES))
-                continue
-            auditor.saw(answer)
-            if isinstance(answer, Appended):
-                auditor.seen["rows replayed" if answer.replayed else "rows added"] += 1
-                auditor.told_ratified(self._table, request.identity.txn, answer.version)
-                return answer.version
+            unanswered = []
+            for request, answer in zip(left, answers, strict=True):
+                (added if self._is_added(request, answer) else unanswered).append(request)
+            left = unanswered
+            if not left:
+                break
             self._state.scheduler.sleep(self._rng.choice(PAUSES))
-        return None
+        return added
 
-    def _send_again(self, request: RowsRequest, version: int) -> None:
-        """A copy of a request that was answered, as a proxy sends it late."""
-        self._state.auditor.seen["rows sent again"] += 1
-        again = self._send(request)
-        if again not in (None, version):
-            raise Violation("I26", f"{request.identity} is in version {version}, and in {again}")
+    def _is_added(self, request: RowsRequest, outcome: Callable[[], Any]) -> bool:
+        auditor = self._state.auditor
+        try:
+            answer = outcome()
+        except NotFound:
+            raise Gone from None
+        except TurnstileError as error:
+            if not isinstance(error, (*Retryable, StateConflict)):
+                raise
+            return False
+        auditor.saw(answer)
+        if not isinstance(answer, Appended):
+            return False
+        auditor.seen["rows replayed" if answer.replayed else "rows added"] += 1
+        record = self._state.rows_at.setdefault(request.identity.text, answer.version)
+        if record != answer.version:
+            raise Violation("I26", f"{request.identity} is in version {record}, and in {answer.version}")
+        return True

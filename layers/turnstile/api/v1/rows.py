@@ -71,9 +71,9 @@ def append_rows_by_name(catalog: str, namespace: str, table: str) -> RowsAdded:
 
 
 def _append(head: TableHead) -> RowsAdded:
-    from turnstile.ingest.appends import Appended, RowsRequest  # with pyarrow, which takes long to import
     from turnstile.ingest.core.bodies import FORMATS, plain_body
     from turnstile.ingest.core.identity import PRODUCER, SEQUENCE, identity_of
+    from turnstile.ingest.turns import Appended, RowsRequest  # with pyarrow, which takes long to import
 
     wait = Query("wait").text("wait")
     if wait not in (None, "publish"):
