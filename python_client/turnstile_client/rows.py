@@ -108,8 +108,8 @@ class RowAppends:
 class Producer:
     """Gathers rows for a table and sends them in batches. Not for several threads at once.
 
-    A batch whose outcome is unknown stays, and is sent again, the same, before anything else. A
-    batch that the server refuses is dropped, none of its rows was added. ``sequence``: the number
+    A batch whose outcome is unknown, or that could not be sent, stays. It is sent again, the same,
+    before anything else. A batch that the server refuses is dropped, none of its rows was added. ``sequence``: the number
     of the next batch; ``version``: of the table with the last batch, None before the first.
     """
 
@@ -146,7 +146,8 @@ class Producer:
         yet.
 
         Raises:
-            ApiError: the server refused the batch, and it is dropped.
+            ApiError: the server refused the batch, and it is dropped; or, where ``transient``, took
+                nothing for as long as a call may last: flush again.
             OutcomeUnknown: it is unknown whether the batch was added; flush again.
         """
         for batch in (self._unsent, self._lines):
@@ -162,8 +163,9 @@ class Producer:
         identity = {"Turnstile-Producer": self.name, "Turnstile-Sequence": str(self.sequence)}
         try:
             self.version = self._table.send_rows(b"\n".join(batch), {**identity, "Content-Type": _LINES})
-        except ApiError:
-            self._end_batch()
+        except ApiError as e:
+            if not e.transient:
+                self._end_batch()
             raise
         self._end_batch()
 
