@@ -56,9 +56,9 @@ def _require_few(partitions: int) -> None:
 
 def _encode(values: dict[str, str | None], rows: Sequence[pa.RecordBatch], layout: Layout) -> EncodedFile:
     statistics = Statistics(layout.indexed)
-    for each in rows:
-        statistics.add(each)
     sink = io.BytesIO()
-    table = pa.Table.from_batches(rows, layout.schema)
+    table = pa.Table.from_batches(rows, layout.schema).combine_chunks()
+    for each in table.to_batches():
+        statistics.add(each)
     pyarrow.parquet.write_table(table, sink, compression="snappy", store_schema=False)
     return EncodedFile(values, sink.getvalue(), statistics.text(), statistics.rows)
