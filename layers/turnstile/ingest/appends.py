@@ -74,8 +74,8 @@ class RowAppender:
         )
         self._queue: _Queue = _RestingQueue(rest)
 
-    def append(self, head: TableHead, request: RowsRequest) -> Appended | Conflict | Refused:
-        """Adds the rows to the table of ``head``, which was just read.
+    def append(self, catalog: str, request: RowsRequest) -> Appended | Conflict | Refused:
+        """Adds the rows to a table of ``catalog``.
 
         Returns:
             The version with the rows; or the last refusal of the commit, where the table changed
@@ -89,7 +89,7 @@ class RowAppender:
             OutcomeUnknown: it is not known whether the rows were added; the same request finds out.
             StorageFault, Throttled: nothing was added.
         """
-        waiting = WaitingRows(request, head, self._tools.key_of(head, request))
+        waiting = WaitingRows(request, self._tools.key_of(catalog, request))
         try:
             self._apply(self._queue, waiting)
         except LeftLine:
@@ -100,7 +100,7 @@ class RowAppender:
         def lead(line: Line[WaitingRows]) -> None:
             run_turn(self._tools, queue, line, waiting)
 
-        queue.apply(waiting.head.table_id, waiting, lead, _PATIENCE_MS)
+        queue.apply(waiting.request.table_id, waiting, lead, _PATIENCE_MS)
 
     def _definition(self, head: TableHead) -> Definition:
         """The definition of a table. Raises UnsupportedTable."""

@@ -1,6 +1,6 @@
 """The turn of a leader: requests with rows of one table become one commit.
 
-    1  read the HEAD             its latest version is the base of the append
+    1  read HEAD and requests    in one request: the HEAD's latest version is the base of the append
     2  look for the requests     a request whose row is there was added before, and gets the version
                                  of that commit
     3  judge the rows            by the metadata of that HEAD; a request whose rows do not fit is
@@ -24,12 +24,13 @@ import msgspec
 import pyarrow as pa
 
 from turnstile.catalog.changes.idempotency import KeyReused
-from turnstile.delta.commits import check_readable, read_head
+from turnstile.delta.commits import check_readable, head_of, read_head
 from turnstile.delta.core.decide import CONTENDED, Conflict, Refused, find_identity
 from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest, RowsTaken
+from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.bodies import rows_of
 from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import EncodedFile, check_partitions, encode_files
@@ -52,6 +53,7 @@ _TURN_BYTES: Final = 8 * 1024 * 1024
 class RowsRequest(msgspec.Struct, frozen=True):
     """The rows of a request, after decompression; ``media``: one of ``core.bodies.FORMATS``."""
 
+    table_id: str
     plain: bytes
     media: str
     identity: Identity
@@ -67,14 +69,12 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class WaitingRows(Waiting[Appended | Conflict | Refused]):
-    """A request in the line of its table. ``head``: as it was when the request came; ``key``: of
-    the row that remembers it, empty for a request without an identity; ``tries``: how often it was
-    part of a commit."""
+    """A request in the line of its table. ``key``: of the row that remembers it, empty for a
+    request without an identity; ``tries``: how often it was part of a commit."""
 
-    def __init__(self, request: RowsRequest, head: TableHead, key: str) -> None:
+    def __init__(self, request: RowsRequest, key: str) -> None:
         super().__init__()
         self.request = request
-        self.head = head
         self.key = key
         self.digest = digest_of(request.plain, request.media) if key else ""
         self.tries = 0
@@ -90,12 +90,12 @@ class Tools(msgspec.Struct, frozen=True):
     limits: Limits
     definition_of: Callable[[TableHead], Definition]
 
-    def key_of(self, head: TableHead, request: RowsRequest) -> str:
+    def key_of(self, catalog: str, request: RowsRequest) -> str:
         """The key of the row that remembers a request; empty for one without an identity."""
         text = request.identity.text
         if not text:
             return ""
-        return self.world.space.request(head.catalog, request.identity.principal, f"rows/{head.table_id}/{text}")
+        return self.world.space.request(catalog, request.identity.principal, f"rows/{request.table_id}/{text}")
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -108,12 +108,11 @@ class _Judged(msgspec.Struct, frozen=True):
 
 def run_turn(tools: Tools, queue: WaitingQueue[WaitingRows], line: Line[WaitingRows], own: WaitingRows) -> None:
     """Settles the own request, the first of the line, and others on the way."""
-    head: TableHead | None = own.head  # just read: a lone request reads it once
     while not own.is_settled:
         taken = queue.take(line)
         group = _fitting(taken)
         try:
-            _attempt(tools, head or read_head(tools.world, own.head.table_id), group)
+            _attempt(tools, own.request.table_id, group)
         except TurnstileError as error:  # it says nothing of one request in particular
             for waiting in group:
                 waiting.settle(copy_of(error))
@@ -123,7 +122,6 @@ def run_turn(tools: Tools, queue: WaitingQueue[WaitingRows], line: Line[WaitingR
             raise
         finally:
             queue.release(line, taken, own)
-        head = None
 
 
 def _fitting(taken: Sequence[WaitingRows]) -> list[WaitingRows]:
@@ -143,10 +141,13 @@ def _fitting(taken: Sequence[WaitingRows]) -> list[WaitingRows]:
     return group
 
 
-def _attempt(tools: Tools, head: TableHead, group: Sequence[WaitingRows]) -> None:
-    """Steps 2 to 5, once. Requests that are not settled are tried again."""
+def _attempt(tools: Tools, table_id: str, group: Sequence[WaitingRows]) -> None:
+    """All steps, once. Requests that are not settled are tried again."""
+    table_key = tools.world.space.table(table_id)
+    rows = tools.world.refs.read_many([table_key, *(waiting.key for waiting in group if waiting.key)])
+    head = head_of(rows.get(table_key), table_id)
+    head = seen_one(tools.world, head) if head.undecided else head
     check_readable(head)
-    rows = tools.world.refs.read_many([waiting.key for waiting in group if waiting.key])
     for waiting in group:
         waiting.tries += 1
         row = rows.get(waiting.key)

@@ -12,10 +12,9 @@ from tests.simulation.actors.writers import LONG, PAUSES, SHORT, Gone, Retryable
 from tests.simulation.auditors.record import Violation
 from tests.simulation.engine.plans import Plan
 from tests.simulation.engine.ports import Process
-from tests.simulation.engine.processes import Client, world_of
+from tests.simulation.engine.processes import CATALOG, Client, world_of
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
-from turnstile.delta.commits import Commits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.groups import GroupRatifier
@@ -34,19 +33,17 @@ class RowsSandbox:
 
     def __init__(self, process: Process) -> None:
         world = world_of(process)
-        self._commits = Commits(world)
         groups = GroupRatifier(world, Ratifier(world))
         self._appender = RowAppender(world, groups, MetadataStore(world.objs, world.space))
 
     def append(self, table_id: str, requests: list[RowsRequest]) -> list[Callable[[], Any]]:
         """The outcomes of requests that wait in one line."""
-        head = self._commits.head(table_id)
         if len(requests) == 1:
-            return [partial(_same, self._appender.append(head, requests[0]))]
+            return [partial(_same, self._appender.append(CATALOG, requests[0]))]
         queue = new_queue()
         line = Line[WaitingRows]()
         tools = self._appender._tools
-        waiting = [WaitingRows(request, head, tools.key_of(head, request)) for request in requests]
+        waiting = [WaitingRows(request, tools.key_of(CATALOG, request)) for request in requests]
         for own in waiting:
             line, _ = queue._join(table_id, own)
         for own in waiting:
@@ -93,7 +90,7 @@ class RowSender:
     def _request(self) -> RowsRequest:
         self._sent += 1
         id = int(self._name.rpartition("-")[2]) * 1_000 + self._sent
-        return RowsRequest(b'{"id":%d}' % id, LINES, self._identity(id))
+        return RowsRequest(self._table, b'{"id":%d}' % id, LINES, self._identity(id))
 
     def _identity(self, id: int) -> Identity:
         if self._rng.random() < 0.5:
