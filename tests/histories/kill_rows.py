@@ -25,6 +25,7 @@ from turnstile_client.errors import ApiError, OutcomeUnknown
 from turnstile_client.rows import Producer
 from turnstile_server import Server
 
+PROGRESS_S = 60.0
 TABLES = ("default.first", "default.second")
 
 
@@ -46,9 +47,10 @@ def campaign(home: Path, kills: int, *, senders: int = 6, seed: int = 1) -> Repo
         for thread in threads:
             thread.start()
         for _ in range(kills):
-            time.sleep(0.2 + rng.random())
+            _wait_for_rows(sent, 30)
+            time.sleep(rng.random() / 2)
             server = kill_and_start(server, report)
-        time.sleep(0.5)
+        _wait_for_rows(sent, 30)
         stop.set()
         for thread in threads:
             thread.join()
@@ -56,6 +58,14 @@ def campaign(home: Path, kills: int, *, senders: int = 6, seed: int = 1) -> Repo
     finally:
         server.stop()
     return report
+
+
+def _wait_for_rows(sent: list[list[int]], count: int) -> None:
+    """Waits until ``count`` more rows are acknowledged: a kill meets senders at work."""
+    before = sum(map(len, sent))
+    until = time.monotonic() + PROGRESS_S
+    while sum(map(len, sent)) < before + count and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 def _send(server: Server, number: int, sent: list[int], stop: threading.Event, report: Report) -> None:
