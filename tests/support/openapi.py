@@ -66,7 +66,7 @@ class Document:
                         id=found["operationId"],
                         method=method.upper(),
                         path=path,
-                        function=next((name for name in ("commit", "plans") if name in found["tags"]), "catalog"),
+                        function=next((name for name in ("commit", "plans", "ingest") if name in found["tags"]), "catalog"),
                         responses={int(status): self.resolved(one) for status, one in found["responses"].items()},
                         body=found.get("requestBody"),
                     )
