@@ -13,11 +13,12 @@ from turnstile.api.http.request import BodyLimit, Query, current, idempotency_ke
 from turnstile.api.services import services
 from turnstile.api.v1.commits import commit_error
 from turnstile.api.v1.paths import TABLE, TABLE_BY_ID, table_names, table_of_path, uuid_of_path
+from turnstile.catalog.core.entities import without_head
 from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.rules import modify_table
-from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
+from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_uuid
 
 routes = Blueprint(__name__)
@@ -64,9 +65,7 @@ def append_rows(table_id: str) -> RowsAdded:
 def append_rows_by_name(catalog: str, namespace: str, table: str) -> RowsAdded:
     found = services().loader.find(*table_names(catalog, namespace, table))
     if isinstance(found, RegisteredTable):
-        raise UnsupportedTable(
-            f"{table} is no Delta table of this catalog", remedy="write it with a client of its format", field="table"
-        )
+        raise without_head(found.table, "write it with the engine that owns it")
     return _append(found)
 
 
