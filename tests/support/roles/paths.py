@@ -740,12 +740,29 @@ class Paths:
     def large_objs(self) -> None:
         """Objs that are more than one row: parts are written and removed with them."""
         self._patch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 500)
-        for run in (self._large_of_api, self.iceberg_merges, self.ingest, self.publish, self.index, self.sweep, self.collect):
+        for run in (
+            self._large_of_api,
+            self.iceberg_merges,
+            self.ingest,
+            self.publish,
+            self.index,
+            self.sweep,
+            self.collect,
+        ):
             with self.path(f"{run.__name__}, large objs"):
                 run()
 
     def _large_of_api(self) -> None:
-        for name in ("commit", "append rows", "delta create own", "drop", "clone table", "rename", "load", "reset catalog"):
+        for name in (
+            "commit",
+            "append rows",
+            "delta create own",
+            "drop",
+            "clone table",
+            "rename",
+            "load",
+            "reset catalog",
+        ):
             with self.path(f"operation {name}, large objs"):
                 realm = access.Realm()
                 asked = OPERATIONS[name](realm)

@@ -44,6 +44,10 @@ _COMMAS: Final = 4_000_000
 """Objects, arrays and values of a body of JSON: each takes memory, however few bytes it has."""
 
 _FEWER: Final = "send fewer rows in one request"
+_WHOLE: Final = (
+    "send what Content-Encoding says, whole; the gateway of AWS hands JSON and CSV on as text, so compress"
+    " application/x-ndjson there"
+)
 
 JSON: Final = "application/json"
 LINES: Final = "application/x-ndjson"
@@ -106,7 +110,7 @@ def _unzstd(raw: bytes) -> bytes:
 
 def _damaged(encoding: str, why: object) -> InvalidRows:
     text = f"the body is no {encoding}: {why}"
-    return InvalidRows(text, field="body", remedy="send what Content-Encoding says, whole")
+    return InvalidRows(text, field="body", remedy=_WHOLE)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
