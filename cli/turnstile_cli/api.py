@@ -19,6 +19,9 @@ TIMEOUT: Final = httpx.Timeout(35.0, connect=5.0)
 PAUSES: Final = (0.5, 2.0)
 """Seconds to wait before a change is sent again."""
 
+ROWS_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds to wait before rows are sent again."""
+
 REMEMBERED: Final = (400, 404, 406, 409, 413, 422)
 """Statuses of refusals that the service remembers by the idempotency key: no attempt is, or was,
 answered otherwise."""
@@ -101,6 +104,24 @@ class Api:
         assert unknown is not None, "nothing else is sent again"
         raise unknown
 
+    def append_rows(self, path: str, content: bytes, headers: dict[str, str]) -> dict[str, Any]:
+        """The response to a request with rows, whose headers identify it: it is sent again while
+        its answer is lost, or the service asks to wait. Raises CliError."""
+        unknown = None
+        for pause in (*ROWS_PAUSES, None):
+            try:
+                return self._request("POST", path, content=content, headers=headers)
+            except CliError as error:
+                is_busy = error.status == 429 or error.type in ("StorageFault", "Unreachable")
+                if error.exit is Exit.UNKNOWN:
+                    unknown = unknown or error
+                elif not is_busy or pause is None:
+                    raise unknown or error from None
+            if pause is not None:
+                time.sleep(pause)
+        assert unknown is not None, "nothing else is sent again"
+        raise unknown
+
     def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The answer's JSON object; raises CliError."""
         return self._request("PATCH", path, body=body)
@@ -137,11 +158,13 @@ class Api:
         *,
         query: dict[str, Any] | None = None,
         body: dict[str, Any] | None = None,
+        content: bytes | None = None,
         headers: dict[str, str] | None = None,
         unanswered: str = AGAIN,
     ) -> dict[str, Any]:
+        sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
         try:
-            response = self._http.request(method, path, params=query or None, json=body, headers=headers)
+            response = self._http.request(method, path, params=query or None, headers=headers, **sent)
         except httpx.ConnectError as error:
             raise self._unreachable(error) from error
         except httpx.HTTPError as error:

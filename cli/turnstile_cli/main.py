@@ -22,6 +22,7 @@ COMMANDS: Final = {
         "namespaces": "catalog.namespaces", "describe": "catalog.describe", "schema": "definitions.schema",
         "undrop": "definitions.undrop", "find": "catalog.find", "import": "transfers.import_",
         "export": "transfers.export", "plan": "plans.plan", "detail": "plans.detail",
+        "ingest": "ingest.ingest",
     },
     "Operation": {
         "publish": "operations.publish", "repair": "operations.repair", "verify": "verification.verify",

@@ -192,6 +192,16 @@ class Api:
         """Proposes one commit: a single attempt (``proposals.ratify`` repeats it)."""
         return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)  # type: ignore[no-any-return]
 
+    def append_rows(
+        self, name: str, content: bytes, headers: dict[str, str], *, wait_published: bool = False
+    ) -> dict[str, Any]:
+        """Adds rows to the table ``namespace.table``: a single attempt. ``headers`` say the format
+        of ``content``, and identify the request."""
+        namespace, _, table = name.rpartition(".")
+        query = {"wait": "publish" if wait_published else None}
+        route = self._table(namespace, table, "rows")
+        return self.http.once("rows", "POST", route, query=query, headers=headers, content=content)  # type: ignore[no-any-return]
+
     def outcome(self, table_id: str, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
         """The outcome of a proposal for ``version``, known by txn id or staged name; a single
         attempt."""

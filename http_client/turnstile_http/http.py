@@ -99,12 +99,15 @@ class Http:
         *,
         query: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
+        content: bytes | None = None,
     ) -> Any:
         """One request, no retry. Returns the JSON response (None for 204); raises
-        :class:`ApiError`."""
+        :class:`ApiError`. ``content``: a body that is not JSON, in place of ``body``; ``headers``
+        say its type."""
         self.requests[name] += 1
         params = {k: v for k, v in (query or {}).items() if v is not None}
-        response = self._send(name, method, route, json=body, params=params or None, headers=headers)
+        sent = {"json": body} if content is None else {"content": content}
+        response = self._send(name, method, route, params=params or None, headers=headers, **sent)
         if response.status_code < 300:
             try:
                 return response.json() if response.content else None

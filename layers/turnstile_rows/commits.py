@@ -45,6 +45,11 @@ class DataFile:
         return {"add": added}
 
 
+#: The beginning of the application id under which a commit records a producer of rows. The server
+#: does not take it as that of a streaming query.
+PRODUCER_APP: Final = "turnstile.rows/"
+
+
 class ProducerTxn(msgspec.Struct, frozen=True):
     """The number of a request in the sequence of its producer, which the commit records."""
 
@@ -60,7 +65,7 @@ def append(
     files: Sequence[DataFile],
     definition: Definition,
     engine: str = ENGINE,
-    producer: ProducerTxn | None = None,
+    producers: Sequence[ProducerTxn] = (),
 ) -> str:
     """The content of a commit that adds files to version ``base``, or any later one. The server
     assigns the row ids of a table that tracks rows."""
@@ -73,8 +78,9 @@ def append(
     info = _info(id, now_ms, "WRITE", parameters, engine)
     info |= {"readVersion": base, "isBlindAppend": True, "operationMetrics": metrics}
     actions: list[Mapping[str, Any]] = [{"commitInfo": info}]
-    if producer is not None:
-        actions.append({"txn": {"appId": producer.producer, "version": producer.sequence, "lastUpdated": now_ms}})
+    for one in producers:
+        app = PRODUCER_APP + one.producer
+        actions.append({"txn": {"appId": app, "version": one.sequence, "lastUpdated": now_ms}})
     if definition.is_row_tracked:
         actions.append(
             {"domainMetadata": {"domain": "delta.rowTracking", "configuration": _UNMARKED, "removed": False}}

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from turnstile_client.errors import DataMismatch
 from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
 from turnstile_rows.commits import DataFile
@@ -154,3 +155,24 @@ def target_bytes(definition: Definition) -> int:
 def batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """The batches of a stream that have rows."""
     return (batch for batch in reader if batch.num_rows)
+
+
+def stream_of(data: Any) -> pa.RecordBatchReader:
+    """Rows of a table of Arrow, or of anything that exports Arrow's C stream (Polars, DuckDB, ...),
+    or a pandas DataFrame. Raises :class:`DataMismatch` for anything else."""
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        try:
+            return pa.RecordBatchReader.from_stream(data)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:  # a type that only the library has, such as Int128
+            raise DataMismatch(f"the data has a column of a type that Arrow has not: {e}; cast it") from None
+    raise DataMismatch(
+        f"{type(data).__name__} is no table: give one of pyarrow, Polars, DuckDB or pandas, or an object that exports __arrow_c_stream__"
+    )

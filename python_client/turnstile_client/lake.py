@@ -14,8 +14,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from turnstile_client.errors import ApiError, DataMismatch
+from turnstile_client.files import stream_of
 from turnstile_client.storage import Storage, Vended, checked_options
-from turnstile_client.table import Table, stream_of
+from turnstile_client.table import Table
 from turnstile_http.api import Api, moment_body
 from turnstile_http.http import Http, now_ms, path
 from turnstile_http.names import check_name, dotted_name

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from turnstile_client.core.filters import Filter, Where
 from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
-from turnstile_client.files import Writer, batches, target_bytes
+from turnstile_client.files import Writer, batches, stream_of, target_bytes
 from turnstile_client.history import history_of
 from turnstile_client.reading import FileReader
+from turnstile_client.rows import RowAppends
 from turnstile_client.storage import Storage
 from turnstile_http import proposals
 from turnstile_http.api import Api
@@ -45,36 +46,14 @@ _PLANS: Final = 3
 _CONFLICTS: Final = frozenset({"CommitVersionConflict", "CommitConflict", "ConcurrentChange"})
 
 
-def stream_of(data: Any) -> pa.RecordBatchReader:
-    """Rows of a table of Arrow, or of anything that exports Arrow's C stream (Polars, DuckDB, ...),
-    or a pandas DataFrame. Raises :class:`DataMismatch` for anything else."""
-    if isinstance(data, pa.RecordBatchReader):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if isinstance(data, pa.Table):
-        return data.to_reader()
-    if type(data).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
-    if hasattr(data, "__arrow_c_stream__"):
-        try:
-            return pa.RecordBatchReader.from_stream(data)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:  # a type that only the library has, such as Int128
-            raise DataMismatch(f"the data has a column of a type that Arrow has not: {e}; cast it") from None
-    raise DataMismatch(
-        f"{type(data).__name__} is no table: give one of pyarrow, Polars, DuckDB or pandas, or an object that exports __arrow_c_stream__"
-    )
-
-
-class Table:
+class Table(RowAppends):
     """A Delta table of a server, by its name. Nothing is kept between two calls but its identity
     and its storage. Not for several threads at once."""
 
     def __init__(self, api: Api, name: str, storage: Callable[[str, str], Storage], deadline: float) -> None:
-        self._api = api
+        super().__init__(api, deadline)
         self.name = name
         self._open = storage
-        self._deadline = deadline
         self._storage: tuple[str, Storage] | None = None
 
     def __repr__(self) -> str:
@@ -112,7 +91,7 @@ class Table:
         """Adds rows. Concurrent appends do not conflict.
 
         Args:
-            data: as :func:`stream_of` takes it. Columns are found by name; missing ones become
+            data: as :func:`turnstile_client.files.stream_of` takes it. Columns are found by name; missing ones become
                 null.
             id: of this append, such as the id of the message with the rows. Of all appends with one
                 id at most one is committed, for as long as the server remembers it (30 days).

@@ -11,7 +11,9 @@ at once (I12).
     rest      it waits for work of another process or thread, and lends its turn meanwhile
     leave     turn and place are free again
 
-Once half of the places are taken, a principal may have an eighth of them.
+Once half of the places are taken, a principal may have an eighth of them. Bodies that may be over
+the usual limit, as those with rows, are in memory at once up to ``LARGE``; a principal may have half
+of these.
 
 A thread of granian that waits for a body cannot be interrupted. Another thread answers a request
 with a late body (``answer_early``). The first thread is free when the sender has read that answer
@@ -32,13 +34,16 @@ from types import FrameType
 from typing import Any, Final
 
 from turnstile.api.auth.bearer import Authentication
-from turnstile.api.http.request import BodyLimit
+from turnstile.api.http.request import MAX_BODY, BodyLimit
 from turnstile.api.http.responses import Response
 from turnstile.store.core.errors import Throttled, TurnstileError
 
 PLACES: Final = 1_024
 SPARE_THREADS: Final = 16
 """Threads beyond the number of places, for health checks and refusals."""
+
+LARGE: Final = 32
+"""Requests at once with bodies that are, or may become, larger than ``MAX_BODY``."""
 
 BODY_BYTES_A_S: Final = 65_536
 """A body has a second more for as many bytes of the length that its sender names."""
@@ -52,13 +57,14 @@ log = logging.getLogger("turnstile.admission")
 class Visit:
     """A request that has a place."""
 
-    __slots__ = ("authorization", "due_s", "has_turn", "name", "refuse", "thread")
+    __slots__ = ("authorization", "due_s", "has_turn", "is_large", "name", "refuse", "thread")
 
     def __init__(self, authorization: str, refuse: Callable[[TurnstileError], Response]) -> None:
         self.authorization = authorization
         self.refuse = refuse
         self.name: str | None = None
         self.has_turn = False
+        self.is_large = False
         self.due_s = 0.0
         self.thread = 0
 
@@ -131,6 +137,8 @@ class Admission:
         """
         if 2 * len(self._visits) > self._places:
             self._require_share(visit)
+        if limit is not None and limit.bytes > MAX_BODY and not 0 < length <= MAX_BODY:
+            self._require_large_share(visit)
         visit.due_s = self._clock_s() + self._body_s + length / BODY_BYTES_A_S
         visit.thread = threading.get_ident()
         self._reading[visit] = None
@@ -198,6 +206,16 @@ class Admission:
         if sum(self._name(other) == name for other in list(self._visits)) > self._places // 8:
             text = "this principal has its share of the requests that the server takes at once"
             raise Throttled(text, retry_after_ms=_RETRY_MS)
+
+    def _require_large_share(self, visit: Visit) -> None:
+        """Raises Throttled where as many large bodies are in memory as may be, or as this principal
+        may have."""
+        visit.is_large = True
+        large = [other for other in list(self._visits) if other.is_large]
+        name = self._name(visit)
+        if len(large) > LARGE or sum(self._name(other) == name for other in large) > LARGE // 2:
+            visit.is_large = False
+            raise Throttled("as many large bodies as the server takes at once are here", retry_after_ms=_RETRY_MS)
 
     def _name(self, visit: Visit) -> str:
         if visit.name is None:

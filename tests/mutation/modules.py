@@ -284,6 +284,15 @@ MODULES: Final = {
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.ingest.core.identity": Mutated(
+        ("unit/ingest/test_identity.py", "functional/ingest/test_shared_requests.py"), decides=True
+    ),
+    "turnstile.ingest.turns": Mutated(
+        ("functional/ingest/test_shared_requests.py", "functional/ingest/test_*.py", "simulation/test_rows.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
     "turnstile.events.core.rows": Mutated(
         ("unit/events/test_event_log.py", "unit/gc/test_tombstones.py", "simulation/test_events.py")
     ),

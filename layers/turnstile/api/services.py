@@ -140,7 +140,7 @@ class Services:
         """Adds the rows of requests; needs pyarrow."""
         from turnstile.ingest.appends import RowAppender
 
-        return RowAppender(self.world, self.ratifier, self.metadata, self.limits)
+        return RowAppender(self.world, self.groups, self.metadata, self.limits, rest=lambda: current().rest())
 
     @cached_property
     def groups(self) -> GroupRatifier:

@@ -224,6 +224,10 @@ class Ratifier:
         place = Positioned(version, entry.ict, entry.modified_ms or entry.ict, None, False, entry)
         return Ratified(place, version, latest=version, metadata=metadata)
 
+    def knows(self, table_id: str) -> bool:
+        """Whether the constant facts of a table are cached: it had a HEAD."""
+        return self._facts.get(table_id) is not None
+
     def unseen(self, table_ids: Iterable[str]) -> list[str]:
         """Returns the ids of tables without a cached HEAD."""
         return [id for id in table_ids if self._seen.get(id) is None]

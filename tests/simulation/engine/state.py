@@ -61,6 +61,7 @@ class State:
         self.skew_of: Callable[[], int] = int  # how far the clock of a server that starts is off (ms)
         self.frozen_pauses = 0.0  # how often a sandbox is frozen in a pause between attempts
         self.ids = self._ticks = 0
+        self.rows_at: dict[str, int] = {}  # the version that was told for the rows of a request
         self._tokens: dict[str, int] = {}
         self._late: list[tuple[int, str, Callable[[], Any]]] = []
 

@@ -28,6 +28,7 @@ from tests.simulation.scenarios.noted import NOTED_MISTAKES, Noted
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.reservations import RESERVATION_MISTAKES, Reserved
+from tests.simulation.scenarios.rows import Rows
 from tests.simulation.scenarios.scenario import Scenario
 from tests.simulation.scenarios.tables import (
     CROWDED_MISTAKES,
@@ -71,6 +72,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         ChangeGroups(),
         Forwarded(),
         Upgrades(),
+        Rows(),
     )
 }
 

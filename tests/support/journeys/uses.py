@@ -29,6 +29,16 @@ def client_appends(journey: Journey) -> None:
     client_reads(journey)
 
 
+def rows_added(journey: Journey) -> None:
+    with connect(journey.place.url, token=journey.place.token or None) as lake:
+        table = lake.table(journey.name)
+        key = str(uuid.uuid4())
+        version = table.append_rows([{"id": 5}], id=key)
+        assert table.append_rows([{"id": 5}], id=key) == version
+    journey.ids.append(5)
+    client_reads(journey)
+
+
 def duckdb_reads(journey: Journey) -> None:
     namespace, _, table = journey.name.partition(".")
     with duck.connect(journey.place.work) as db:
@@ -143,7 +153,7 @@ def spark_optimizes(journey: Journey, spark: Any, lake: Any) -> None:
 
 PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
     "client_reads": client_reads, "duckdb_reads": duckdb_reads, "pyiceberg_reads": pyiceberg_reads, "planned": planned, "found": found,
-    "maintained": maintained, "verified": verified, "client_appends": client_appends, "transaction": transaction,
+    "maintained": maintained, "verified": verified, "client_appends": client_appends, "rows_added": rows_added, "transaction": transaction,
     "undropped": undropped, "exported": exported, "renamed": renamed,
 }  # fmt: skip
 BY_SPARK: Final[dict[str, Callable[[Journey, Any, Any], None]]] = {

@@ -13,6 +13,8 @@ from typing import Final
 
 import turnstile
 from turnstile.delta.core.reservations import holder_of
+from turnstile.ingest.core.identity import digest_of as rows_digest
+from turnstile.ingest.core.identity import identity_of
 from turnstile.planning.core.roots import root_id
 from turnstile.store.core.names import inline_unique
 from turnstile.store.core.rows import Space, app_key, identity_obj, identity_objs, inline_obj, metadata_obj
@@ -55,6 +57,9 @@ def ids() -> Iterator[str]:
     yield f"metadata_obj {metadata_obj(UUID, 7, b'content')}"
     yield f"root_id {root_id(UUID, 7, b'content')}"
     yield f"holder_of {holder_of('ann', UUID)}"
+    yield f"rows_digest {rows_digest(b'rows', 'text/csv')}"
+    yield f"rows_identity key {identity_of('ann', UUID.upper(), None, None).text}"
+    yield f"rows_identity producer {identity_of('ann', None, 'p', '7').text}"
 
 
 def functions() -> Iterator[str]:

@@ -79,7 +79,6 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.CANNOT_CLONE: 409,
     ErrorType.TABLE_HAS_CLONES: 409,
     ErrorType.REF_MOVED: 409,
-    ErrorType.SEQUENCE_PASSED: 409,
     ErrorType.GC_RUNNING: 409,
     ErrorType.CLOCK_AHEAD: 409,
     ErrorType.CURSOR_EXPIRED: 410,

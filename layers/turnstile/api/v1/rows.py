@@ -15,7 +15,6 @@ from turnstile.api.v1.commits import commit_error
 from turnstile.api.v1.paths import TABLE, TABLE_BY_ID, table_names, table_of_path, uuid_of_path
 from turnstile.catalog.core.entities import without_head
 from turnstile.catalog.load import RegisteredTable
-from turnstile.delta.core.head import TableHead
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.rules import modify_table
 from turnstile.store.core.errors import InvalidRequest
@@ -57,22 +56,28 @@ class RowsAdded(msgspec.Struct, frozen=True):
 @routes.route(TABLE_BY_ID + "/rows", methods=["POST"])
 @needs_table(modify_table, of=uuid_of_path)
 def append_rows(table_id: str) -> RowsAdded:
-    return _append(services().commits.head(check_uuid(table_id)))
+    id = check_uuid(table_id)
+    return _append(services().ratifier.facts(id).catalog, id)
 
 
 @routes.route(TABLE + "/rows", methods=["POST"])
 @needs((modify_table, table_of_path))
 def append_rows_by_name(catalog: str, namespace: str, table: str) -> RowsAdded:
-    found = services().loader.find(*table_names(catalog, namespace, table))
-    if isinstance(found, RegisteredTable):
-        raise without_head(found.table, "write it with the engine that owns it")
-    return _append(found)
+    here = services()
+    names = table_names(catalog, namespace, table)
+    resolved = here.reader.resolve(*names)
+    if not here.ratifier.knows(resolved.table_id):
+        found = here.loader.find(*names)
+        if isinstance(found, RegisteredTable):
+            raise without_head(found.table, "write it where its commits are made, or import it")
+        here.ratifier.learn(found)
+    return _append(resolved.catalog, resolved.table_id)
 
 
-def _append(head: TableHead) -> RowsAdded:
-    from turnstile.ingest.appends import Appended, RowsRequest  # with pyarrow, which takes long to import
+def _append(catalog: str, table_id: str) -> RowsAdded:
     from turnstile.ingest.core.bodies import FORMATS, plain_body
     from turnstile.ingest.core.identity import PRODUCER, SEQUENCE, identity_of
+    from turnstile.ingest.turns import Appended, RowsRequest  # with pyarrow, which takes long to import
 
     wait = Query("wait").text("wait")
     if wait not in (None, "publish"):
@@ -90,14 +95,14 @@ def _append(head: TableHead) -> RowsAdded:
         share.grow(len(request.body))
         plain = plain_body(request.body, headers.get("content-encoding", ""))
         share.grow(len(plain))
-        answer = here.row_appender.append(head, RowsRequest(plain, media, identity))
+        answer = here.row_appender.append(catalog, RowsRequest(table_id, plain, media, identity))
     if not isinstance(answer, Appended):
-        raise commit_error(here, CommitRequest(head.table_id, None), answer, may_read=False)
+        raise commit_error(here, CommitRequest(table_id, None), answer, may_read=False)
     outcome: Literal["added", "replayed"] = "replayed" if answer.replayed else "added"
-    note(table_id=head.table_id, version=answer.version, rows=answer.rows, outcome=outcome)
-    published = UNSET if wait is None else _wait_until_published(head.table_id, answer.version)
+    note(table_id=table_id, version=answer.version, rows=answer.rows, outcome=outcome)
+    published = UNSET if wait is None else _wait_until_published(table_id, answer.version)
     rows = UNSET if answer.rows is None else answer.rows
-    return RowsAdded(head.table_id, outcome, answer.version, rows, published)
+    return RowsAdded(table_id, outcome, answer.version, rows, published)
 
 
 def _wait_until_published(table_id: str, version: int) -> bool:

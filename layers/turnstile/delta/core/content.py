@@ -49,6 +49,11 @@ __all__ = ["CATALOG_MANAGED", "ROW_TRACKING_DOMAIN", "Content", "read_content"]
 
 # -- what only the table can tell --------------------------------------------------------------------------------------
 
+PRODUCER_APP: Final = "turnstile.rows/"
+"""The beginning of the application ids of producers of rows (``turnstile_rows.commits``): the rows
+of their requests keep them apart (I26), so the HEAD does not count them as streaming applications.
+"""
+
 _SUSPENDED: Final = "delta.rowTrackingSuspended"
 
 _FIELDS: Final = {
@@ -275,7 +280,7 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
         protocol=protocol,
         metadata=metadata,
         domains=tuple(msgspec.structs.asdict(domain) for domain in domains),
-        apps=tuple(txn.appId for txn in txns),
+        apps=tuple(txn.appId for txn in txns if not txn.appId.startswith(PRODUCER_APP)),
         blind=appends
         and not (protocol or metadata or removes or cdcs)
         and all(domain.domain == ROW_TRACKING_DOMAIN for domain in domains),

@@ -41,7 +41,7 @@ from turnstile.delta.undecided import as_readers_see, settle
 from turnstile.store.core.errors import ErrorType, InvalidRequest, OutcomeUnknown, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import check_uuid
-from turnstile.store.core.writes import Change, Row, Write
+from turnstile.store.core.writes import Change, Insert, Row, Write
 from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World
 from turnstile_predicates.conflicts import ChangedRead
 
@@ -49,13 +49,15 @@ from turnstile_predicates.conflicts import ChangedRead
 class GroupRequest(msgspec.Struct, frozen=True):
     """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it
     writes, and the tables that it only read. ``entry``: the change of its entry in the journal by
-    the same write (``delta.transactions.journal``).
+    the same write (``delta.transactions.journal``). ``rows``: further rows that the same write
+    makes, in refs.
     """
 
     id: str
     commits: tuple[CommitRequest, ...]
     reads: tuple[ReadVersion, ...] = ()
     entry: Change | None = None
+    rows: tuple[Insert, ...] = ()
 
 
 class GroupRatified(msgspec.Struct, frozen=True):
@@ -72,6 +74,15 @@ class EntryRefused(Exception):
     def __init__(self, row: Row | None) -> None:
         super().__init__("the entry of the group refused it")
         self.row = row
+
+
+class RowsTaken(Exception):
+    """Rows that the group was to make are there already. ``rows``: these, in the order of the
+    request; None for one that is not there."""
+
+    def __init__(self, rows: Sequence[Row | None]) -> None:
+        super().__init__("rows of the group are there already")
+        self.rows = rows
 
 
 class RefusedMember(msgspec.Struct, frozen=True):
@@ -122,10 +133,10 @@ class GroupRatifier:
     def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
         """Decides one group. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound, whose
         ``field`` begins with the member, if it is refused, Throttled if nothing was applied,
-        OutcomeUnknown if the outcome could not be learned, EntryRefused.
+        OutcomeUnknown if the outcome could not be learned, EntryRefused, RowsTaken.
         """
         check_group(group)
-        if len(group.commits) == 1 and not group.reads and group.entry is None:
+        if len(group.commits) == 1 and not group.reads and group.entry is None and not group.rows:
             with _naming(0):
                 decision = self._ratifier.commit(group.commits[0], group.id)
             return OpenGroup(self._world, self._ratifier, group, [decision]).answer()
@@ -216,13 +227,15 @@ class OpenGroup:
         writing = [member for member in self._members if _is_open(member)]
         reads = self._reads.checks(self._world.space.table)
         entry = [self._group.entry] if self._group.entry is not None else []
-        return [*map(self._ratifier.change, writing), *reads, *entry]
+        return [*map(self._ratifier.change, writing), *reads, *entry, *self._group.rows]
 
     def decide_rejected(self, failed: Mapping[int, Row | None]) -> None:
         """Step 3, of the rows that refused, by position in ``writes``. Raises NotFound for a row
-        that is not there, EntryRefused."""
+        that is not there, EntryRefused, RowsTaken."""
         own = len(self._members)
         last = own + len(self._group.reads)
+        if self._group.rows and any(at >= last for at in failed):
+            raise RowsTaken([failed.get(last + at) for at in range(len(self._group.rows))])
         if last in failed:  # final, also of an attempt whose response was lost
             raise EntryRefused(failed[last])
         heads = {at: head_of(row, _table_of(self._group, at)) for at, row in failed.items()}

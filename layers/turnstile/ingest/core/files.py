@@ -29,25 +29,36 @@ class EncodedFile(msgspec.Struct, frozen=True):
     rows: int
 
 
+def check_partitions(batches: Sequence[pa.RecordBatch], definition: Definition) -> None:
+    """Raises TooLarge for rows of too many partitions, DataMismatch for a partition value that
+    cannot be kept."""
+    if definition.partitions:
+        texts = {texts for batch in batches for texts, _ in split(batch, definition.partitions)}
+        _require_few(len(texts))
+
+
 def encode_files(batches: Sequence[pa.RecordBatch], definition: Definition) -> list[EncodedFile]:
-    """Returns the files of rows in the columns of the table. Raises TooLarge for rows of too many
-    partitions, DataMismatch for a partition value that cannot be kept."""
+    """Returns the files of rows in the columns of the table. Raises as ``check_partitions``."""
     layout = Layout(definition)
     parts: dict[Texts, list[pa.RecordBatch]] = {}
     for batch in batches:
         for texts, rows in split(batch, definition.partitions):
             parts.setdefault(texts, []).append(layout.rows(rows))
-        if len(parts) > PARTITIONS:
-            text = f"the rows are of more than {PARTITIONS} partitions"
-            raise TooLarge(text, field="body", remedy="send rows of fewer partitions in one request", limit=PARTITIONS)
+        _require_few(len(parts))
     return [_encode(layout.partition_values(texts), rows, layout) for texts, rows in parts.items()]
+
+
+def _require_few(partitions: int) -> None:
+    if partitions > PARTITIONS:
+        text = f"the rows are of more than {PARTITIONS} partitions"
+        raise TooLarge(text, field="body", remedy="send rows of fewer partitions in one request", limit=PARTITIONS)
 
 
 def _encode(values: dict[str, str | None], rows: Sequence[pa.RecordBatch], layout: Layout) -> EncodedFile:
     statistics = Statistics(layout.indexed)
-    for each in rows:
-        statistics.add(each)
     sink = io.BytesIO()
-    table = pa.Table.from_batches(rows, layout.schema)
+    table = pa.Table.from_batches(rows, layout.schema).combine_chunks()
+    for each in table.to_batches():
+        statistics.add(each)
     pyarrow.parquet.write_table(table, sink, compression="snappy", store_schema=False)
     return EncodedFile(values, sink.getvalue(), statistics.text(), statistics.rows)

@@ -1,44 +1,56 @@
-"""The identity of a request with rows, and the order of a producer's requests (I26)."""
+"""The identity of a request with rows, and the row by which the store remembers it (I26).
+
+The row of a request is written in the transaction that ratifies the commit with its rows. It names
+that commit's transaction, from which the version follows. So however often a request is sent, and
+whichever process gets it, one commit has its rows.
+"""
 
 from __future__ import annotations
 
-import uuid
+import hashlib
 from typing import Final
 
 import msgspec
 
-from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
-from turnstile_rows.commits import ProducerTxn
+from turnstile.catalog.core.request_rows import DONE, RequestOutcome
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.writes import Insert, Row, new_row
 
 KEY: Final = "Idempotency-Key"
 PRODUCER: Final = "Turnstile-Producer"
 SEQUENCE: Final = "Turnstile-Sequence"
 
-_IDS: Final = uuid.UUID("5f8c2b1e-7a40-4d0c-9a52-6c1f0f6f3d11")
 _NAME_MOST: Final = 200
 _SEQUENCE_MOST: Final = 2**63 - 1
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The identity of a request. ``txn``: the transaction id of its commit, the same for each
-    attempt; empty for a request that has none. ``producer``: as the commit records it.
-    """
+    """The identity of a request of ``principal``: an idempotency ``key``, or a ``sequence`` of a
+    ``producer``; or none."""
 
-    txn: str = ""
-    producer: ProducerTxn | None = None
+    principal: str = ""
+    key: str = ""
+    producer: str = ""
+    sequence: int = 0
+
+    @property
+    def text(self) -> str:
+        """The identity below its principal; empty for none."""
+        if self.producer:
+            return f"producer/{self.sequence}/{self.producer}"
+        return f"key/{self.key}" if self.key else ""
 
 
 def identity_of(principal: str, key: str | None, producer: str | None, sequence: str | None) -> Identity:
-    """Returns the identity of a request by its headers. It depends on the principal, so that no
-    other one learns of the request. Raises InvalidRequest for headers that do not fit each other.
+    """Returns the identity of a request by its headers. It is the principal's, so that no other one
+    learns of the request. Raises InvalidRequest for headers that do not fit each other.
     """
     if producer is None and sequence is None:
-        return Identity() if key is None else Identity(_id(principal, "key", key.lower()))
+        return Identity(principal, key=(key or "").lower())
     if producer is None or sequence is None:
         missing = PRODUCER if producer is None else SEQUENCE
-        raise InvalidRequest(
-            f"{missing} is missing", field=missing, remedy=f"send {PRODUCER} and {SEQUENCE}, or neither"
-        )
+        remedy = f"send {PRODUCER} and {SEQUENCE}, or neither"
+        raise InvalidRequest(f"{missing} is missing", field=missing, remedy=remedy)
     if key is not None:
         raise InvalidRequest(f"{KEY} and {PRODUCER} are both there", field=KEY, remedy="send one of the two")
     if not 0 < len(producer) <= _NAME_MOST or not producer.isprintable():
@@ -47,22 +59,31 @@ def identity_of(principal: str, key: str | None, producer: str | None, sequence:
     number = int(sequence) if sequence.isascii() and sequence.isdigit() and len(sequence) < 20 else -1
     if not 0 <= number <= _SEQUENCE_MOST:
         raise InvalidRequest(f"{SEQUENCE} is no whole number from 0 to {_SEQUENCE_MOST}", field=SEQUENCE)
-    return Identity(_id(principal, "producer", producer, str(number)), ProducerTxn(producer, number))
+    return Identity(principal, producer=producer, sequence=number)
 
 
-def _id(*parts: str) -> str:
-    return str(uuid.uuid5(_IDS, msgspec.json.encode(parts).decode()))
+def digest_of(plain: bytes, media: str) -> str:
+    """The digest that tells a request from another one with the same identity."""
+    return hashlib.sha256(media.encode() + b"\n" + plain).hexdigest()
 
 
-def sequence_passed(producer: ProducerTxn, last: int) -> StateConflict | None:
-    """Returns the refusal of a request after which its producer has already added rows under
-    ``last``, and which was not added itself; None if it may be added now."""
-    if producer.sequence > last:
-        return None
-    return StateConflict(
-        ErrorType.SEQUENCE_PASSED,
-        f"producer {producer.producer!r} has added rows under sequence {last}, and {producer.sequence} was not added before",
-        field=SEQUENCE,
-        remedy=f"send these rows under a sequence after {last}; a producer sends one request after the other",
-        last=last,
-    )
+class _Commit(msgspec.Struct):
+    txn: str
+
+
+def remembering_row(key: str, digest: str, txn: str, *, now_ms: int, days: int) -> Insert:
+    """The write that remembers a request for ``days`` days, in the transaction that ratifies the
+    commit with the transaction id ``txn``. It is refused where the request was added before."""
+    details = msgspec.json.encode({"txn": txn}).decode()
+    row = RequestOutcome(key, digest, DONE, now_ms, now_ms // 1000 + days * 86_400, details=details)
+    return Insert(row.to_row(), (new_row("I26"),))
+
+
+def txn_in(row: Row) -> str:
+    """The transaction id of the commit that has the rows of a remembered request."""
+    return msgspec.json.decode(RequestOutcome.from_row(row).details, type=_Commit).txn
+
+
+def digest_in(row: Row) -> str:
+    """The digest of a remembered request."""
+    return RequestOutcome.from_row(row).asked

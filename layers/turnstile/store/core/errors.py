@@ -67,7 +67,6 @@ class ErrorType(StrEnum):
     REF_MOVED = "RefMoved"
     RELOAD_REQUIRED = "ReloadRequired"
     REQUIREMENT_FAILED = "RequirementFailed"
-    SEQUENCE_PASSED = "SequencePassed"
     STAGING_TABLE_USED = "StagingTableUsed"
     STALE_METADATA = "StaleMetadata"
     TABLE_HAS_CLONES = "TableHasClones"

@@ -1,0 +1,88 @@
+"""The command that sends the rows of a file."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+from rich.markup import escape
+
+from turnstile_cli import output as out
+from turnstile_cli.api import Api
+from turnstile_cli.connection import with_api
+from turnstile_cli.errors import CliError, Exit, usage
+from turnstile_cli.names import Table, TableName
+from turnstile_cli.output import Format
+from turnstile_cli.row_files import MEDIA, RowFormat, format_of, parts_of
+
+File = Annotated[Path | None, typer.Argument(metavar="FILE", help="A file with rows; standard input without it.")]
+FileFormat = Annotated[
+    RowFormat | None, typer.Option("--format", help="By default as the file's name says; json: an object a line.")
+]
+BatchRows = Annotated[int, typer.Option("--batch-rows", min=1, max=100_000, help="Rows of one request.")]
+ProducerName = Annotated[
+    str | None,
+    typer.Option(
+        "--producer",
+        help="A name for this file's rows. A command that is run again with the same name and file adds the rows that are missing.",
+        metavar="NAME",
+    ),
+]
+
+
+@with_api
+def ingest(
+    api: Api, *, table: Table, file: File = None, format: FileFormat = None, batch_rows: BatchRows = 10_000,
+    producer: ProducerName = None, output: Format,
+) -> None:  # fmt: skip
+    """Add the rows of a file to a table. The server writes the files, so no key for the lake is
+    needed.
+
+    Rows are sent in batches. Each is one commit, and is added once, also when an answer is lost.
+    """
+    name = TableName.parse(table)
+    known = format or format_of(file)
+    added = 0
+    replayed = 0
+    version: int | None = None
+    try:
+        with _opened(file) as stream, out.progress(f"adding rows to {name}") as show:
+            for number, part in enumerate(parts_of(stream, known, batch_rows), start=1):
+                answer = api.append_rows(f"{name.path}/rows", part.content, _headers(MEDIA[known], producer, number))
+                version = int(answer["version"])
+                added += int(answer.get("rows", 0))
+                replayed += part.rows if answer["outcome"] == "replayed" else 0
+                show(added + replayed, None)
+    except CliError as error:
+        if added:
+            error.message += f"; {added} rows before these were added, up to version {version}"
+            if producer is None:
+                error.remedy += "; remove these from the file before it is sent again, or use --producer"
+        raise
+    if output is Format.JSON:
+        out.emit_json({"table": str(name), "version": version, "added": added, "replayed": replayed})
+    elif version is None:
+        out.say("the file has no rows")
+    else:
+        before = f", and {replayed} were there before" if replayed else ""
+        out.say(f"{added} rows were added to {escape(str(name))}{before}; version {version}")
+
+
+def _opened(file: Path | None) -> BinaryIO:
+    if file is None:
+        if sys.stdin.isatty():
+            raise usage("there is no file", "name one, or send rows to standard input")
+        return sys.stdin.buffer
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise CliError(Exit.NOT_FOUND, f"{file} cannot be read: {error.strerror}", remedy="check its name") from None
+
+
+def _headers(media: str, producer: str | None, number: int) -> dict[str, str]:
+    if producer is None:
+        return {"content-type": media, "idempotency-key": str(uuid.uuid4())}
+    return {"content-type": media, "turnstile-producer": producer, "turnstile-sequence": str(number)}

@@ -1,0 +1,285 @@
+"""The turn of a leader: requests with rows of one table become one commit.
+
+    1  read HEAD and requests    in one request: the HEAD's latest version is the base of the append
+    2  look for the requests     a request whose row is there was added before, and gets the version
+                                 of that commit
+    3  judge the rows            by the metadata of that HEAD; a request whose rows do not fit is
+                                 refused, and the others go on
+    4  write the data files      one for each partition, under fresh names
+    5  one transaction           the commit, as a blind append after the base, and the rows of its
+                                 requests (``core.identity``)
+
+A crash after any step leaves at most files that no commit names, for VACUUM. Where the table's
+definition changed after the base, or a request was added by another process meanwhile, all steps
+are done anew from the new HEAD. When the answer of step 5 is lost, the outcome is unknown, and the
+client sends the same request again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from turnstile.catalog.changes.idempotency import KeyReused
+from turnstile.delta.commits import check_readable, head_of, read_head
+from turnstile.delta.core.decide import CONTENDED, Conflict, Refused, find_identity
+from turnstile.delta.core.head import TableHead, tail_by_version
+from turnstile.delta.identity import IdentityIndex
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest, RowsTaken
+from turnstile.delta.undecided import seen_one
+from turnstile.ingest.core.bodies import rows_of
+from turnstile.ingest.core.errors import InvalidRows
+from turnstile.ingest.core.files import EncodedFile, check_partitions, encode_files
+from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, TooLarge, TurnstileError
+from turnstile.store.core.limits import Limits
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import World
+from turnstile.store.queue import Line, Waiting, WaitingQueue, copy_of
+from turnstile_rows.commits import DataFile, ProducerTxn, append
+from turnstile_rows.definitions import Definition
+from turnstile_rows.errors import DataMismatch
+
+ENGINE: Final = "turnstile-rows"
+_ATTEMPTS: Final = 5
+_TURN_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of the requests of one commit, unless the first one alone has more."""
+
+
+class RowsRequest(msgspec.Struct, frozen=True):
+    """The rows of a request, after decompression; ``media``: one of ``core.bodies.FORMATS``."""
+
+    table_id: str
+    plain: bytes
+    media: str
+    identity: Identity
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """The rows are in ``version``. ``rows``: how many; None where an earlier request with this
+    identity added them (``replayed``)."""
+
+    version: int
+    rows: int | None
+    replayed: bool
+
+
+class WaitingRows(Waiting[Appended | Conflict | Refused]):
+    """A request in the line of its table. ``key``: of the row that remembers it, empty for a
+    request without an identity; ``tries``: how often it was part of a commit."""
+
+    def __init__(self, request: RowsRequest, key: str) -> None:
+        super().__init__()
+        self.request = request
+        self.key = key
+        self.digest = digest_of(request.plain, request.media) if key else ""
+        self.tries = 0
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """The services of turns. ``definition_of``: returns the definition of a HEAD's table, or raises
+    UnsupportedTable."""
+
+    world: World
+    groups: GroupRatifier
+    identities: IdentityIndex
+    limits: Limits
+    definition_of: Callable[[TableHead], Definition]
+
+    def key_of(self, catalog: str, request: RowsRequest) -> str:
+        """The key of the row that remembers a request; empty for one without an identity."""
+        text = request.identity.text
+        if not text:
+            return ""
+        return self.world.space.request(catalog, request.identity.principal, f"rows/{request.table_id}/{text}")
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    """A request with its rows in the columns of the table."""
+
+    waiting: WaitingRows
+    batches: list[pa.RecordBatch]
+    rows: int
+
+
+def run_turn(tools: Tools, queue: WaitingQueue[WaitingRows], line: Line[WaitingRows], own: WaitingRows) -> None:
+    """Settles the own request, the first of the line, and others on the way."""
+    while not own.is_settled:
+        taken = queue.take(line)
+        group = _fitting(taken)
+        try:
+            _attempt(tools, own.request.table_id, group)
+        except TurnstileError as error:  # it says nothing of one request in particular
+            for waiting in group:
+                waiting.settle(copy_of(error))
+        except BaseException:
+            for waiting in group:
+                waiting.settle(OutcomeUnknown("the process that adds the rows is ending"))
+            raise
+        finally:
+            queue.release(line, taken, own)
+
+
+def _fitting(taken: Sequence[WaitingRows]) -> list[WaitingRows]:
+    """The requests that are tried together: none twice, and not too many bytes. The others keep
+    their place in the line."""
+    group: list[WaitingRows] = []
+    keys = set[str]()
+    size = 0
+    for waiting in taken:
+        size += len(waiting.request.plain)
+        if group and size > _TURN_BYTES:
+            break
+        if waiting.key and waiting.key in keys:
+            continue
+        keys.add(waiting.key)
+        group.append(waiting)
+    return group
+
+
+def _attempt(tools: Tools, table_id: str, group: Sequence[WaitingRows]) -> None:
+    """All steps, once. Requests that are not settled are tried again."""
+    table_key = tools.world.space.table(table_id)
+    rows = tools.world.refs.read_many([table_key, *(waiting.key for waiting in group if waiting.key)])
+    head = head_of(rows.get(table_key), table_id)
+    head = seen_one(tools.world, head) if head.undecided else head
+    check_readable(head)
+    for waiting in group:
+        waiting.tries += 1
+        row = rows.get(waiting.key)
+        if row is not None:
+            _settle_added(tools, head, waiting, row)
+    definition = tools.definition_of(head)
+    judged = [one for waiting in group if not waiting.is_settled and (one := _judge(waiting, definition)) is not None]
+    if judged:
+        _commit(tools, head, definition, judged)
+
+
+def _settle_added(tools: Tools, head: TableHead, waiting: WaitingRows, row: Row) -> None:
+    """Gives a request that was added before the version of its commit."""
+    if digest_in(row) != waiting.digest:
+        waiting.settle(KeyReused())
+        return
+    version = _version_of(tools, head, txn_in(row))
+    if version is None:  # the HEAD is of before the commit
+        version = _version_of(tools, read_head(tools.world, head.table_id), txn_in(row))
+    if version is None:
+        waiting.settle(OutcomeUnknown("the rows were added, and the version that has them is not found"))
+    else:
+        waiting.settle(Appended(version, None, replayed=True))
+
+
+def _version_of(tools: Tools, head: TableHead, txn: str) -> int | None:
+    """The version of a commit, by its transaction id."""
+    place = find_identity(tail_by_version(head), txn)
+    if place is not None:
+        return place.version
+    try:
+        return tools.identities.recall(head.catalog, head.table_id, [txn])
+    except StorageFault as error:
+        raise OutcomeUnknown(f"the rows were added, and their version could not be read: {error.message}") from error
+
+
+def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
+    """Step 3 of one request; None where its rows are refused."""
+    try:
+        batches = rows_of(waiting.request.plain, waiting.request.media, definition)
+        check_partitions(batches, definition)
+    except DataMismatch as error:
+        waiting.settle(InvalidRows(str(error), field="body"))
+    except TurnstileError as error:
+        waiting.settle(error)
+    else:
+        return _Judged(waiting, batches, sum(batch.num_rows for batch in batches))
+    return None
+
+
+def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Sequence[_Judged]) -> None:
+    """Steps 4 and 5. Fewer requests where their rows together are too many for one commit."""
+    try:
+        encoded = encode_files([batch for one in judged for batch in one.batches], definition)
+        files = _named(tools.world, encoded)
+        txn, content = _content(tools, head, definition, judged, files)
+    except TooLarge:
+        if len(judged) == 1:
+            raise
+        _commit(tools, head, definition, judged[: len(judged) // 2])
+        return
+    storage = tools.world.storages.open(head.location)
+    for file, parquet in zip(files, encoded, strict=True):
+        storage.put_if_absent(file.path, parquet.content)  # a file that is there is this one: its name is new
+    now = tools.world.clock.now_ms()
+    days = tools.limits.identity_days
+    remembered = [one for one in judged if one.waiting.key]
+    rows = tuple(remembering_row(one.waiting.key, one.waiting.digest, txn, now_ms=now, days=days) for one in remembered)
+    request = CommitRequest(head.table_id, None, base=head.latest, content=content)
+    try:
+        answer = tools.groups.commit(GroupRequest(tools.world.ids.uuid(), (request,), rows=rows))
+    except RowsTaken as taken:
+        _settle_taken(tools, head, taken, txn, judged)
+        return
+    if isinstance(answer, GroupRatified):
+        _settle_ratified(judged, answer.members[0].version)
+        return
+    decision = answer.members[0].decision
+    for one in judged:
+        if isinstance(decision, Refused) or one.waiting.tries >= _ATTEMPTS:
+            one.waiting.settle(decision)
+
+
+def _settle_taken(tools: Tools, head: TableHead, taken: RowsTaken, txn: str, judged: Sequence[_Judged]) -> None:
+    """A request of the group was added before. If it was by this very commit, whose first answer
+    was lost, all were; else it is found in the next attempt."""
+    if any(txn_in(row) == txn for row in taken.rows if row is not None):
+        version = _version_of(tools, read_head(tools.world, head.table_id), txn)
+        if version is None:
+            raise OutcomeUnknown("the rows were added, and the version that has them is not found")
+        _settle_ratified(judged, version)
+    for one in judged:
+        if one.waiting.tries >= _ATTEMPTS:
+            one.waiting.settle(CONTENDED)
+
+
+def _settle_ratified(judged: Sequence[_Judged], version: int) -> None:
+    for one in judged:
+        one.waiting.settle(Appended(version, one.rows, replayed=False))
+
+
+def _named(world: World, files: Sequence[EncodedFile]) -> list[DataFile]:
+    """The files of step 4, with fresh names."""
+    now = world.clock.now_ms()
+    return [
+        DataFile(
+            f"part-{world.ids.uuid()}.snappy.parquet",
+            file.partition_values,
+            len(file.content),
+            now,
+            file.stats,
+            file.rows,
+        )
+        for file in files
+    ]
+
+
+def _content(
+    tools: Tools, head: TableHead, definition: Definition, judged: Sequence[_Judged], files: Sequence[DataFile]
+) -> tuple[str, bytes]:
+    """The transaction id and the content of the commit. Raises TooLarge."""
+    txn = tools.world.ids.uuid()
+    last = dict[str, int]()
+    for one in judged:
+        identity = one.waiting.request.identity
+        if identity.producer:
+            last[identity.producer] = max(identity.sequence, last.get(identity.producer, 0))
+    producers = [ProducerTxn(name, sequence) for name, sequence in sorted(last.items())]
+    now = tools.world.clock.now_ms()
+    raw = append(txn, now, head.latest, files=files, definition=definition, engine=ENGINE, producers=producers).encode()
+    if len(raw) > tools.limits.inline_bytes:
+        text = f"the commit of these rows has {len(raw)} bytes"
+        remedy = "send rows of fewer partitions in one request"
+        raise TooLarge(text, field="body", remedy=remedy, limit=tools.limits.inline_bytes, size=len(raw))
+    return txn, raw

@@ -1,0 +1,118 @@
+"""The scenario of rows: requests with rows of one table, sent again and again, beside other writers
+(I26)."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+from msgspec.structs import replace
+
+from tests.simulation.actors.rows import RowSender
+from tests.simulation.auditors.record import Violation
+from tests.simulation.engine.plans import KINDS, Plan
+from tests.simulation.engine.state import State
+from tests.simulation.mistakes.tables import swapped
+from tests.simulation.scenarios.scenario import Actor
+from tests.simulation.scenarios.tables import Tables
+
+
+class Rows(Tables):
+    """One table as in ``tables``; senders of rows, a publisher that evicts early, and now and then
+    a writer that changes the metadata."""
+
+    name = "rows"
+
+    def plan(self, seed: int) -> Plan:
+        """Two or three senders."""
+        rng = random.Random(f"rows/{seed}")
+        senders = tuple(f"rows-{number}" for number in range(rng.choice((1, 2, 3))))
+        others = tuple(name for name in ("metadata-8", "ticket-9", "inline-7", "gc") if rng.random() < 0.3)
+        return Plan(
+            seed=seed,
+            actors=(*senders, *others, "pump", "sweeper"),
+            faults=tuple(kind for kind in KINDS if rng.random() < 0.5),
+            rate=rng.choice((0.0, 0.02, 0.08, 0.2)),
+            steps=rng.choice((150, 300)),
+            row_tracking=rng.random() < 0.4,
+            keep=rng.choice((0, 0, 1, 3)),
+            slow=rng.random() < 0.3,
+        )
+
+    def settle(self, state: State, plan: Plan) -> None:
+        """Each row is in one version at most, and in the version that its sender was told."""
+        super().settle(state, plan)
+        for history in state.auditor.tables.values():
+            found = dict[int, int]()
+            for version, fact in history.facts.items():
+                ids = _ids_in(state, history.location, fact.content)
+                state.auditor.seen["rows together"] += len(ids) > 1
+                for id in ids:
+                    if id in found:
+                        raise Violation("I26", f"row {id} is in versions {found[id]} and {version}")
+                    found[id] = version
+            for text, version in state.rows_at.items():
+                id = int(text.rpartition(".")[2]) if text.startswith("producer") else None
+                if id is not None and found.get(id) != version:
+                    raise Violation("I26", f"{text} was told version {version}, and is in {found.get(id)}")
+
+    def _actor(self, state: State, name: str, table: str, number: int, plan: Plan) -> Actor:
+        if not name.startswith("rows-"):
+            return super()._actor(state, name, table, number, plan)
+        rng = random.Random(f"{plan.seed}/{name}/{number}")
+        return Actor(name, RowSender(state, name, table, plan, rng), leads=True)
+
+
+def _ids_in(state: State, location: str, content: bytes) -> list[int]:
+    """The ids of the rows in the files of a commit, if a sender wrote it."""
+    actions = [json.loads(line) for line in content.splitlines()]
+    paths = [action["add"]["path"] for action in actions if "add" in action]
+    files = (state.storages.files.get(f"{location}/{path}") for path in paths if path.startswith("part-"))
+    return [id for file in files if file for id in pq.read_table(io.BytesIO(file[0]))["id"].to_pylist()]
+
+
+# -- planted mistakes -------------------------------------------------------------------------------------------------
+
+
+def _unremembered() -> Any:
+    """The commit does not write the rows of its requests."""
+
+    def committing(commit: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, group: commit(self, replace(group, rows=()))
+
+    return swapped("turnstile.ingest.turns.GroupRatifier.commit", committing)
+
+
+def _remembered_afterwards() -> Any:
+    """The rows of the requests are written after the commit, and not with it."""
+
+    def committing(commit: Callable[..., Any]) -> Callable[..., Any]:
+        def in_two_steps(self: Any, group: Any) -> Any:
+            answer = commit(self, replace(group, rows=()))
+            for row in group.rows:
+                self._world.refs.write(row)
+            return answer
+
+        return in_two_steps
+
+    return swapped("turnstile.ingest.turns.GroupRatifier.commit", committing)
+
+
+def _looked_for_and_then_written() -> Any:
+    """The rows of requests are written whether or not they are there."""
+    return swapped(
+        "turnstile.ingest.turns.remembering_row",
+        lambda make: lambda *given, **more: replace(make(*given, **more), clauses=()),
+    )
+
+
+ROWS_MISTAKES: Final[dict[str, Callable[[], Any]]] = {
+    "rows: requests are not remembered": _unremembered,
+    "rows: requests are remembered after the commit": _remembered_afterwards,
+    "rows: a remembered request is written again": _looked_for_and_then_written,
+}
+"""The planted mistakes; each breaks I26."""
