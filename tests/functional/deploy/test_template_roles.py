@@ -167,7 +167,7 @@ CHANGED = {
         "follow-ups",
     },
     "PlansRole": {"runs of a table"},
-    "IngestRole": {"table", "catalog", "staging", "location", "external"},
+    "IngestRole": {"table", "catalog", "request", "staging", "location", "external"},
     "SweepRole": {"table", "attention"},
     "CollectRole": ROWS.keys() - {"client"},
 }
