@@ -74,7 +74,7 @@ def _of_lines(stream: BinaryIO, rows: int) -> Iterator[Part]:
     if first.lstrip()[:1] == b"[":
         yield Part(first + stream.read(), 0)
         return
-    yield from _gathered((line for line in _with_first(first, stream) if line.strip()), rows)
+    yield from _gather((line for line in _with_first(first, stream) if line.strip()), rows)
 
 
 def _of_csv(stream: BinaryIO, rows: int) -> Iterator[Part]:
@@ -82,7 +82,7 @@ def _of_csv(stream: BinaryIO, rows: int) -> Iterator[Part]:
     quotation marks does."""
     records = _records(stream)
     header = next(records, b"")
-    for part in _gathered(records, rows):
+    for part in _gather(records, rows):
         yield Part(header + part.content, part.rows)
 
 
@@ -125,7 +125,7 @@ def _of_arrow(stream: BinaryIO, format: RowFormat, rows: int) -> Iterator[Part]:
         raise _unreadable(error) from None
 
 
-def _gathered(records: Iterable[bytes], rows: int) -> Iterator[Part]:
+def _gather(records: Iterable[bytes], rows: int) -> Iterator[Part]:
     gathered: list[bytes] = []
     size = 0
     for record in records:

@@ -168,7 +168,8 @@ def check_appendable(definition: Definition) -> None:
 
 
 def check_overwritable(definition: Definition) -> None:
-    """Raises :class:`Unsupported` for a table whose files cannot be removed and written anew here."""
+    """Raises :class:`Unsupported` for a table whose files cannot be removed and written anew
+    here."""
     _check_features((definition.reader_features | definition.writer_features) - WRITABLE, "rewritten")
     check_appendable(definition)
     _check_mapping(definition)

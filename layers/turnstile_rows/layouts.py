@@ -13,9 +13,9 @@ from turnstile_rows.statistics import indexed_columns
 
 
 class Layout:
-    """The files of tables with ``definition``. ``schema``: the columns of a file; ``indexed``: those
-    that statistics are collected of. Raises :class:`turnstile_rows.errors.Unsupported` for columns
-    without their ids.
+    """The files of tables with ``definition``. ``schema``: the columns of a file; ``indexed``: the
+    columns with statistics. Raises :class:`turnstile_rows.errors.Unsupported` for columns without
+    their ids.
     """
 
     def __init__(self, definition: Definition) -> None:

@@ -58,7 +58,7 @@ class RowAppends:
             OutcomeUnknown: it is unknown whether the rows were added; send them again with the same
                 id.
         """
-        content, media = _encoded(rows)
+        content, media = _encode(rows)
         headers = {"Idempotency-Key": id or str(uuid.uuid4()), "Content-Type": media}
         return self.send_rows(content, headers, wait_published=wait_published)
 
@@ -174,7 +174,7 @@ class Producer:
         self.sequence += 1
 
 
-def _encoded(rows: Any) -> tuple[bytes, str]:
+def _encode(rows: Any) -> tuple[bytes, str]:
     """The body of a request, and its media type."""
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
         return b"\n".join(map(_line, rows)), _LINES

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -95,6 +96,16 @@ def test_plain_python_appends_and_reads(stack: Deployment) -> None:
         for _ in range(5):
             table.append(ORDERS)
         assert sorted(table.read()["id"].to_pylist()) == sorted([1, 2, 3] * 5)
+
+
+def test_rows_over_http_are_added_once(stack: Deployment) -> None:
+    rows = f"{NAMESPACE}/tables/readings/rows"
+    key = {"idempotency-key": str(uuid.uuid4())}
+    with connect(stack.url, stack.token, s3=stack.s3) as lake, stack.client() as api:
+        table = lake.create("default.readings", ORDERS.schema)
+        answers = [api.post(rows, json=ORDERS.to_pylist(), headers=key) for _ in range(2)]
+        assert [answer.json().get("outcome") for answer in answers] == ["added", "replayed"], answers[0].text
+        assert sorted(table.read()["id"].to_pylist()) == [1, 2, 3]
 
 
 def test_pyiceberg_creates_appends_and_reads_and_collection_expires_its_snapshots(stack: Deployment) -> None:

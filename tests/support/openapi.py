@@ -17,6 +17,8 @@ from turnstile.api.http.handler import Router
 
 FOLDER = ROOT / "openapi"
 METHODS = ("get", "post", "patch", "delete", "put", "head")
+FUNCTIONS = ("commit", "plans", "ingest")
+"""Functions that are tags of their operations; all others are of ``catalog``."""
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -66,7 +68,7 @@ class Document:
                         id=found["operationId"],
                         method=method.upper(),
                         path=path,
-                        function=next((name for name in ("commit", "plans") if name in found["tags"]), "catalog"),
+                        function=next((name for name in FUNCTIONS if name in found["tags"]), "catalog"),
                         responses={int(status): self.resolved(one) for status, one in found["responses"].items()},
                         body=found.get("requestBody"),
                     )

@@ -64,7 +64,7 @@ class Site:
     def _attach(self, world: FakeWorld) -> None:
         self.world = world
         self.http = {}
-        for name in ("commit", "catalog", "plans"):
+        for name in ("commit", "catalog", "plans", "ingest"):
             app = function(name)
             app.use_world(self.world)
             self.http[name] = Http(app.app)

@@ -49,7 +49,7 @@ def ingest(
     replayed = 0
     version: int | None = None
     try:
-        with _opened(file) as stream, out.progress(f"adding rows to {name}") as show:
+        with _open(file) as stream, out.progress(f"adding rows to {name}") as show:
             for number, part in enumerate(parts_of(stream, known, batch_rows), start=1):
                 answer = api.append_rows(f"{name.path}/rows", part.content, _headers(MEDIA[known], producer, number))
                 version = int(answer["version"])
@@ -71,7 +71,7 @@ def ingest(
         out.say(f"{added} rows were added to {escape(str(name))}{before}; version {version}")
 
 
-def _opened(file: Path | None) -> BinaryIO:
+def _open(file: Path | None) -> BinaryIO:
     if file is None:
         if sys.stdin.isatty():
             raise usage("there is no file", "name one, or send rows to standard input")

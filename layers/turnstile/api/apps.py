@@ -70,9 +70,9 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         return operators.routes, pins.routes
 
     def of_events() -> Iterable[Blueprint]:
-        from turnstile.api.v1 import events, fleet
+        from turnstile.api.v1 import events
 
-        return events.routes, fleet.routes
+        return (events.routes,)
 
     def of_coordination() -> Iterable[Blueprint]:
         from turnstile.api.v1 import journal, references, reservations

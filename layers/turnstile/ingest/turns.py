@@ -202,7 +202,7 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
     """Steps 4 and 5. Fewer requests where their rows together are too many for one commit."""
     try:
         encoded = encode_files([batch for one in judged for batch in one.batches], definition)
-        files = _named(tools.world, encoded)
+        files = _name_files(tools.world, encoded)
         txn, content = _content(tools, head, definition, judged, files)
     except TooLarge:
         if len(judged) == 1:
@@ -249,7 +249,7 @@ def _settle_ratified(judged: Sequence[_Judged], version: int) -> None:
         one.waiting.settle(Appended(version, one.rows, replayed=False))
 
 
-def _named(world: World, files: Sequence[EncodedFile]) -> list[DataFile]:
+def _name_files(world: World, files: Sequence[EncodedFile]) -> list[DataFile]:
     """The files of step 4, with fresh names."""
     now = world.clock.now_ms()
     return [

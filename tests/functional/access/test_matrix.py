@@ -147,7 +147,7 @@ def test_i12_what_a_role_was_granted_its_members_have() -> None:
     assert all(row["role"] == row["CSsm"] for row in written().values())
 
 
-def test_i12_the_table_has_a_row_for_every_route_of_both_functions() -> None:
+def test_i12_the_table_has_a_row_for_every_route_of_these_functions() -> None:
     served = {
         (method, route)
         for module in functions().values()
@@ -164,7 +164,7 @@ def test_i12_the_table_has_a_row_for_every_route_of_both_functions() -> None:
     assert served - asked == set()
 
 
-@pytest.mark.parametrize("name", ["commit", "catalog"])
+@pytest.mark.parametrize("name", ["commit", "catalog", "plans", "ingest"])
 def test_i12_every_route_declares_what_it_needs(name: str) -> None:
     module = functions()[name]
     entries = [entry for methods in module.app.routes.values() for entry in methods.values()]

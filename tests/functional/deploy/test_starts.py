@@ -34,6 +34,7 @@ MODULES: Final = {
     "events": 135,
     "gc": 213,
     "iceberg": 208,
+    "ingest": 120,
     "maintain": 156,
     "plans": 197,
     "publish": 124,

@@ -77,6 +77,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable": READ | {"PutItem", "UpdateItem"},
         "ObjsTable": READ | {"Query"},
     },
+    "IngestRole": {
+        "IngestLog": LOG,
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
+    },
     "SweepRole": {
         "SweepLog": LOG,
         "RefsTable": READ | {"PutItem", "UpdateItem", "Scan"},
@@ -109,10 +114,13 @@ MANAGED = {
     "EventsRole": {"NoClients"},
     "MaintainRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "PlansRole": {"LakeReader", "NoClients"},
+    "IngestRole": {"LakeReader", "DataWriter", "NoClients"},
     "SweepRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "CollectRole": {"LakeReader", "MetadataWriter", "ManifestWriter", "LakeCleaner", "NoClients"},
 }
-ENCRYPTERS = {"CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "SweepRole", "CollectRole"}
+ENCRYPTERS = {
+    "CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "IngestRole", "SweepRole", "CollectRole",
+}  # fmt: skip
 """The roles that write files of a lake, which may be encrypted with a key of the customer's."""
 
 SPACE = Space("default")
@@ -159,6 +167,7 @@ CHANGED = {
         "follow-ups",
     },
     "PlansRole": {"runs of a table"},
+    "IngestRole": {"table", "catalog", "request", "staging", "location", "external"},
     "SweepRole": {"table", "attention"},
     "CollectRole": ROWS.keys() - {"client"},
 }
@@ -235,7 +244,7 @@ def test_i12_a_function_changes_only_rows_that_are_its_own_and_no_client_but_the
 
 
 CHANGES = ("PutItem", "UpdateItem", "DeleteItem")
-CONDITIONED = {"CommitRole", "TokensRole", "PublishRole", "SweepRole"}
+CONDITIONED = {"CommitRole", "IngestRole", "TokensRole", "PublishRole", "SweepRole"}
 
 
 def may(listed: list[dict[str, Any]], action: str, key: str) -> bool:
@@ -284,6 +293,7 @@ LAKE_POLICIES = {
     "LakeReader": ({"ListBucket", "GetObject"}, {"*"}),
     "LogWriter": ({"PutObject"}, {"*_delta_log/*"}),
     "LogCopier": ({"AbortMultipartUpload"}, {"*_delta_log/*"}),
+    "DataWriter": ({"PutObject"}, {f"*part-{'-'.join('?' * size for size in (8, 4, 4, 4, 12))}.snappy.parquet"}),
     "MetadataWriter": ({"PutObject"}, {"*.metadata.json", "*metadata/snap-*.avro"}),
     "ManifestWriter": ({"PutObject"}, {"*metadata/*-m0.avro"}),
     "MetadataCleaner": ({"DeleteObject"}, {"*.metadata.json", "*metadata/snap-*.avro"}),

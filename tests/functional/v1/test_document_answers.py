@@ -17,6 +17,7 @@ from tests.support.functions import Answer, Function, Http
 from tests.support.openapi import operations
 from tests.support.v1 import NOBODY, Site
 from turnstile.api.http.request import MAX_BODY
+from turnstile.api.v1 import rows
 from turnstile.coordination.tasks import Tasks
 from turnstile.events.append import Appender, behind
 from turnstile.events.core.cloud_events import FLEET
@@ -91,6 +92,8 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "judgeReads": lambda site: {"after": 0, "predicates": ["id < 5", ""]},
     "beginRun": lambda site: {},
     "updateRun": lambda site: {"outcome": "stopped", "version": 1},
+    "appendRows": lambda site: [{"id": 1}, {"id": None}],
+    "appendRowsByName": lambda site: {"id": 1},
 }
 """Bodies of requests that succeed."""
 
@@ -138,7 +141,7 @@ def broken(error: Exception, *, writes_only: bool = False) -> Callable[[Site, st
 
 
 def storage_away(site: Site, id: str) -> Answer:
-    body = {**GOOD[id](site)} if id in GOOD else None
+    body = GOOD[id](site) if id in GOOD else None
     if id == "commit":
         body = {"version": 4, "staged": {"name": f"{4:020d}.a.json", "size": 5}}
     if id == "transact":
@@ -307,6 +310,17 @@ def resumed_without_storage(site: Site) -> Answer:
     return storage_away(site, "resumeTransaction")
 
 
+def other_rows(site: Site, id: str) -> Answer:
+    producer = {"Turnstile-Producer": "sensors", "Turnstile-Sequence": "7"}
+    assert good(site, id, headers=producer).json["outcome"] == "added"
+    assert good(site, id, headers=producer).json["outcome"] == "replayed"
+    return site.ask(id, [{"id": 9}], headers=producer)
+
+
+def rows_too_large(site: Site, id: str) -> Answer:
+    return site.ask(id, body=" " * (rows.BODIES.bytes + 1))
+
+
 def gc_runs(site: Site) -> Answer:
     Tasks(site.world).begin(TASK, 60_000)
     return site.ask("collect", {"dry_run": False})
@@ -380,6 +394,7 @@ EVERYWHERE: dict[int, Callable[[Site, str], Answer]] = {
     503: storage_away,
 }
 
+ROWS = ("appendRows", "appendRowsByName")
 A_COMMIT = {"inline": {"content": delta.append("late", 1).decode()}}
 
 SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
@@ -449,6 +464,10 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("updateRun", 409): lambda site: good(site, "updateRun"),
     **{(id, 500): lambda site, one=id: with_run(broken(OutcomeUnknown("lost"), writes_only=True), site, one) for id in
        ("beginRun", "updateRun")},
+    **{(id, 409): lambda site, one=id: recovering(site, one) for id in ROWS},
+    **{(id, 413): lambda site, one=id: rows_too_large(site, one) for id in ROWS},
+    **{(id, 422): lambda site, one=id: other_rows(site, one) for id in ROWS},
+    **{(id, 500): lambda site, one=id: broken(OutcomeUnknown("lost"), writes_only=True)(site, one) for id in ROWS},
     ("readEvents", 200): followed,
     ("readEvents", 404): lambda site: site.ask("readEvents", query={"catalog": "nope"}),
     ("readEvents", 410): old_cursor,

@@ -249,6 +249,8 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "describe table": lambda realm: Ask("GET", _by_id(realm, "detail")),
     "plan scan": lambda realm: Ask("POST", _by_id(realm, "plan"), {}),
     "judge reads": lambda realm: Ask("POST", _by_id(realm, "judge"), {"after": 0, "predicates": [""]}),
+    "append rows": lambda realm: Ask("POST", _by_id(realm, "rows"), [{"id": 1}]),
+    "append rows by name": lambda _: Ask("POST", f"{T1}/rows", [{"id": 1}]),
     "begin run": lambda realm: Ask("POST", _by_id(realm, "maintenance-runs"), {}),
     "update run": _run,
     "catalog policy": lambda _: Ask("GET", f"/v1/catalogs/main{POLICY}"),

@@ -43,7 +43,7 @@ EXTERNAL = "s3://other/e1"
 def functions() -> dict[str, Function]:
     """The functions, as they are deployed with these users."""
     tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
-    names = ("commit", "catalog", "plans")
+    names = ("commit", "catalog", "plans", "ingest")
     return {name: Function(name, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens) for name in names}
 
 
@@ -85,6 +85,7 @@ class Realm:
         """Sandboxes that know nothing yet."""
         functions()["commit"].use_world(self.world)
         functions()["plans"].use_world(self.world)
+        functions()["ingest"].use_world(self.world)
         functions()["catalog"].use_world(self.world, vendor=self._vendor, lake_root=LAKE)
 
     def copy(self) -> Self:

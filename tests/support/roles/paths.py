@@ -10,6 +10,7 @@ test makes the history under a name that is not recorded.
 from __future__ import annotations
 
 import base64
+import json
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -50,6 +51,7 @@ from turnstile.api.http.handler import App
 from turnstile.api.iceberg.errors import DELTA_PREFIX
 from turnstile.api.light_work import ALL, EVERY
 from turnstile.catalog.core.policies import Level, policy_of
+from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
@@ -61,6 +63,15 @@ from turnstile.store.core.names import published_path, staged_path
 REALM: Final = "test"
 DAY_MS: Final = 86_400_000
 LONG: Final = Context(900_000)
+NS: Final = "/v1/catalogs/main/namespaces/sales"
+REGIONS: Final = {
+    "type": "struct",
+    "fields": [
+        {"name": name, "type": type, "nullable": True, "metadata": {}}
+        for name, type in (("id", "long"), ("region", "string"), ("note", "string"))
+    ],
+}
+"""The columns of a table with partitions."""
 LARGE: Final = 101
 """Tables of a group that is more than one transaction."""
 
@@ -120,7 +131,7 @@ class Paths:
         """All of them; the paths that collect come first, while there is little to look at."""
         for run in (
             self.collect, self.collect_iceberg, self.sweep, self.cold_starts, self.operations, self.awaited, self.large_groups, self.large_commits,
-            self.iceberg, self.iceberg_merges, self.tokens, self.publish, self.events, self.maintain, self.index, self.large_objs,
+            self.iceberg, self.iceberg_merges, self.ingest, self.tokens, self.publish, self.events, self.maintain, self.index, self.large_objs,
         ):  # fmt: skip
             with self.path(run.__name__):
                 run()
@@ -129,15 +140,15 @@ class Paths:
 
     def cold_starts(self) -> None:
         """Each function reads its secrets, from either kind of place."""
-        for name in ("commit", "catalog", "iceberg", "tokens", "plans", "authorizer"):
+        for name in ("commit", "catalog", "iceberg", "tokens", "plans", "ingest", "authorizer"):
             with self._recorder.acting(f"{name.capitalize()}Function"):
                 opening.read_secret(self._stack.parameters["Secret"])
-        for name in ("commit", "catalog", "iceberg", "publish", "maintain", "plans", "sweep", "collect"):
+        for name in ("commit", "catalog", "iceberg", "publish", "maintain", "plans", "ingest", "sweep", "collect"):
             with self._recorder.acting(f"{name.capitalize()}Function"):
                 opening.read_secret(self._stack.parameters["LakeSecret"])
 
     def operations(self) -> None:
-        """Every operation of the functions commit, catalog and plans.
+        """Every operation of the functions commit, catalog, plans and ingest.
 
         A realm serves one operation after the other, until one is refused after what others did: it
         has a realm of its own then.
@@ -187,7 +198,7 @@ class Paths:
         preview = f"{B}/delta/preview/commits"
         for method, path in (
             ("GET", own), ("GET", delta_v1), ("HEAD", delta_v1), ("GET", preview), ("GET", old), ("POST", f"{B}/tables"),
-            ("GET", f"{own}/maintenance-policy"), ("GET", f"{delta_v1}/credentials"),
+            ("GET", f"{own}/maintenance-policy"), ("GET", f"{delta_v1}/credentials"), ("POST", f"{own}/rows"),
         ):  # fmt: skip
             realm = access.Realm()
             realm._vendor = self.vendor(realm.world)
@@ -200,13 +211,16 @@ class Paths:
             }  # fmt: skip
             with self.path(f"a table that is awaited, then {method} {path.replace(staged['id'], '{id}')}"):
                 realm.must("POST", f"{B}/tables", request)
+                if path.endswith("/rows"):
+                    assert realm.ask("root", method, path, [{"id": 1}]).status == 409, "it has no version yet"
                 content = delta.lines(
                     delta.info("zero", realm.world.clock.now_ms()), protocol(), metadata(**{"io.unitycatalog.tableId": staged["id"]})
                 )  # fmt: skip
                 realm.world.storages.open(staged["staging_location"]).put_if_absent(published_path(0), content)
                 query = {"table_id": staged["id"], "start_version": "0"} if path == preview else {}
                 query |= {"operation": "READ"} if path.endswith("/credentials") else {}
-                answer = realm.ask("root", method, path, request if method == "POST" else None, **query)
+                body = [{"id": 1}] if path.endswith("/rows") else request if method == "POST" else None
+                answer = realm.ask("root", method, path, body, **query)
                 assert answer.status < 300, answer.text
                 row = realm.world.refs.read(realm.world.space.table(staged["id"]))
                 assert row is not None and row["state"] == "active", "it was not adopted"
@@ -270,18 +284,23 @@ class Paths:
 
     def _after_half_a_group(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Runs the functions that find tables with entries of a group without a coordinator."""
-        for name in ("commit", "publish", "sweep", "collect"):
+        for name in ("commit", "ingest", "publish", "sweep", "collect"):
             world = self.world()
             tables = [Table(world, table_id(number)) for number in range(3)]
             group = GroupRequest(str(uuid.uuid4()), tuple(inline_request(each, 1, f"t-{each.id}") for each in tables))
 
-            self._stop_after_two_transactions(world, group)
+            self._stop_after(1 if name == "ingest" else 2, world, group)
             if name == "commit":
                 app = function("commit")
                 app.use_world(world)
                 content = delta.append("later", world.clock.now_ms()).decode()
                 body = {"version": None, "inline": {"content": content}, "base": 0}
                 yield name, lambda app=app, body=body: Http(app.app).post(f"/v1/tables/{table_id(0)}/commits", body)
+            elif name == "ingest":
+                app = function("ingest")
+                app.use_world(world)
+                world.clock.now += DAY_MS  # the group is past its deadline
+                yield name, lambda app=app: Http(app.app).post(f"/v1/tables/{table_id(0)}/rows", [{"id": 1}])
             elif name == "publish":
                 yield name, lambda world=world, tables=tables: self._publish(world, *tables)
             elif name == "sweep":
@@ -290,11 +309,11 @@ class Paths:
                 world.clock.now += 40 * DAY_MS
                 yield name, lambda world=world: self._gc(world, "collect", SCHEDULED)
 
-    def _stop_after_two_transactions(self, world: Any, group: GroupRequest) -> None:
-        """The coordinator dies: some tables have their entry, and the group is neither committed
-        nor aborted."""
+    def _stop_after(self, transactions: int, world: Any, group: GroupRequest) -> None:
+        """The coordinator dies after this many transactions. One: some tables have their entry, and
+        the group is open. Two: all have it."""
         transact = world.refs.transact
-        left = [2]
+        left = [transactions]
 
         def until_then(*arguments: Any) -> Any:
             left[0] -= 1
@@ -382,6 +401,45 @@ class Paths:
         before_next_write(api.world, lambda: api.commit(set_properties(b="1"), path=path))
         append(slow)
         assert len(api.load(path)["metadata"]["snapshots"]) == 3
+
+    def ingest(self) -> None:
+        """Rows of many partitions, whose commit is too large for the HEAD; requests that come again
+        after their commits were published."""
+        realm = access.Realm()
+        definition = delta.metadata()
+        definition["metaData"] |= {"schemaString": json.dumps(REGIONS), "partitionColumns": ["region"]}
+        created = delta.info("zero", realm.world.clock.now_ms(), "CREATE TABLE")
+        content = delta.lines(created, delta.protocol(), definition)
+        made = realm.must("POST", f"{NS}/staging-tables", {"name": "r1"}).json
+        realm.world.storages.open(made["location"]).put_if_absent(published_path(0), content)
+        realm.must("POST", f"{NS}/tables", {"name": "r1", "table_id": made["table_id"]})
+        many = [{"id": number, "region": uuid.uuid4().hex, "note": uuid.uuid4().hex} for number in range(64)]
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        with self.path("ingest: a large commit"):
+            assert self._rows(realm, made["table_id"], many, key)["outcome"] == "added"
+        for sequence in (1, 2):
+            with self.path(f"ingest: sequence {sequence}"):
+                self._rows(realm, made["table_id"], many[:1], _produced(sequence))
+        realm.must("POST", f"/v1/tables/{made['table_id']}/publish")
+        realm.open()
+        for headers, rows in ((key, many), (_produced(1), many[:1]), (_produced(2), many[:1])):
+            with self.path(f"ingest: {list(headers)[-1]} again"):
+                assert self._rows(realm, made["table_id"], rows, headers)["outcome"] == "replayed"
+        with self.path("ingest: the next sequence"):
+            self._rows(realm, made["table_id"], many[:1], _produced(3))
+        realm.open()
+        with (
+            self.path("ingest: a name that leads elsewhere after the first read"),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(CatalogReader, "guess", lambda *_: None)  # the tree that was cached is another one
+            realm.must("POST", f"{NS}/tables/r1/rows", many[:1])
+
+    def _rows(self, realm: access.Realm, id: str, rows: list[Any], headers: dict[str, str]) -> Any:
+        app = access.functions()["ingest"].app
+        answer = Http(app, "root").call("POST", f"/v1/tables/{id}/rows", json_body=rows, headers=headers)
+        assert answer.status == 200, answer.text
+        return answer.json
 
     def tokens(self) -> None:
         """Clients of the token endpoint, and the endpoint."""
@@ -690,17 +748,39 @@ class Paths:
     def large_objs(self) -> None:
         """Objs that are more than one row: parts are written and removed with them."""
         self._patch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 500)
-        for run in (self._large_of_api, self.iceberg_merges, self.publish, self.index, self.sweep, self.collect):
+        for run in (
+            self._large_of_api,
+            self.iceberg_merges,
+            self.ingest,
+            self.publish,
+            self.index,
+            self.sweep,
+            self.collect,
+        ):
             with self.path(f"{run.__name__}, large objs"):
                 run()
 
     def _large_of_api(self) -> None:
-        for name in ("commit", "delta create own", "drop", "clone table", "rename", "load", "reset catalog"):
+        for name in (
+            "commit",
+            "append rows",
+            "delta create own",
+            "drop",
+            "clone table",
+            "rename",
+            "load",
+            "reset catalog",
+        ):
             with self.path(f"operation {name}, large objs"):
                 realm = access.Realm()
                 asked = OPERATIONS[name](realm)
                 answer = realm.ask("root", asked.method, asked.path, asked.body, **asked.query)
                 assert answer.status < 300, answer.text
+
+
+def _produced(sequence: int) -> dict[str, str]:
+    """The headers of a request of a producer."""
+    return {"Turnstile-Producer": "sensors", "Turnstile-Sequence": str(sequence)}
 
 
 def _as_sent(value: Any) -> Any:

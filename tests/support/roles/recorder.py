@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -44,6 +46,7 @@ _S3: Final = {
     "ListObjectsV2": "s3:ListBucket",
 }
 _PARTS: Final = ("UploadPart", "CompleteMultipartUpload")
+_DATA_FILE: Final = re.compile(r"part-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.snappy\.parquet")
 _ABSENT: Final = ("NoSuchKey", "404", "NotFound")
 SESSION: Final = {
     "AccessKeyId": "ASIAAAAAAAAAAAAAAAAA",
@@ -238,6 +241,8 @@ def _plain(resource: str, root: str) -> str:
         return resource
     path = resource.removeprefix(start)
     folder, _, name = path.rpartition("/")
+    if _DATA_FILE.fullmatch(name):
+        return f"{start}main/sales/x/data/part-{uuid.UUID(int=0)}.snappy.parquet"
     below = next((part for part in ("_delta_log", "metadata") if f"/{part}" in f"/{folder}"), "data")
     more = folder.partition(below)[2] if below != "data" else ""
     dash = name.split("-")[0] + "-" if name.startswith("snap-") else ""

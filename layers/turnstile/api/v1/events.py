@@ -1,4 +1,5 @@
-"""Events over HTTP: changes of a catalog and of its tables since a cursor (docs/events.md).
+"""Events over HTTP: changes of a catalog and of its tables since a cursor (docs/events.md); the
+fleet's, for administrators.
 
 Present rights decide which events are shown, as for a listing of their subjects: events of a table
 to principals that may see the table, events of the catalog to principals that may edit it. A table
@@ -21,17 +22,18 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
-from turnstile.api.http.authorization import Params, guard, needs
+from turnstile.api.http.authorization import Params, guard, metastore, needs
 from turnstile.api.http.request import Query, current, pause
 from turnstile.api.http.responses import Answer
 from turnstile.api.services import Services, services
 from turnstile.catalog.core.tree import Tree
 from turnstile.delta.core.head import TableHead
-from turnstile.events.core.cloud_events import CloudEvent, cloud_event
+from turnstile.events.core.cloud_events import FLEET, CloudEvent, cloud_event
 from turnstile.events.core.cursors import FIELD, Place
 from turnstile.events.core.events import Event, catalog_created
+from turnstile.fleet.read import FleetReader, FleetReport
 from turnstile.rights.grants import NO_ACCESS, Principal
-from turnstile.rights.rules import Chain, edit_catalog, is_permitted, see_schema, see_table, use_catalog
+from turnstile.rights.rules import Chain, admin_only, edit_catalog, is_permitted, see_schema, see_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest, NotFound, Throttled
 from turnstile.store.core.names import check_identifier, check_uuid
 from turnstile.store.core.opaque import seal
@@ -246,3 +248,32 @@ class _Rights:
         return msgspec.structs.replace(
             chain, catalog=chain.catalog if self._since <= created else NO_ACCESS, schemas=tuple(schemas)
         )
+
+
+# -- the fleet, for administrators: its members, and the events of members and granules (docs/fleet.md) ----------------
+
+
+@routes.route("/v1/fleet", methods=["GET"])
+@needs((admin_only, metastore))
+def fleet() -> FleetReport:
+    """The servers and workers that share their work, and the granules of each."""
+    Query()
+    return FleetReader(services().world).report()
+
+
+@routes.route("/v1/fleet/events", methods=["GET"])
+@needs((admin_only, metastore))
+def fleet_events() -> Events:
+    """Events of members and granules after a cursor."""
+    query = Query(FIELD, "limit", "wait_s")
+    here = services()
+    limit = query.integer("limit", USUAL, 1, MOST)
+    wait_s = query.integer("wait_s", 0, 0, WAIT_MOST_S)
+    reader = here.event_reader
+
+    def read(place: Place) -> tuple[list[CloudEvent], Place]:
+        page = list(islice(reader.events(place), limit))
+        return [cloud_event(event, FLEET) for event, _ in page], page[-1][1] if page else place
+
+    events, place = wait_for(here, read, reader.place(FLEET, query.text(FIELD)), wait_s)
+    return Events(events, seal(place))

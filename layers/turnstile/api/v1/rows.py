@@ -13,10 +13,11 @@ from turnstile.api.http.request import BodyLimit, Query, current, idempotency_ke
 from turnstile.api.services import services
 from turnstile.api.v1.commits import commit_error
 from turnstile.api.v1.paths import TABLE, TABLE_BY_ID, table_names, table_of_path, uuid_of_path
+from turnstile.catalog.core.entities import without_head
 from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.rules import modify_table
-from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
+from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_uuid
 
 routes = Blueprint(__name__)
@@ -68,8 +69,7 @@ def append_rows_by_name(catalog: str, namespace: str, table: str) -> RowsAdded:
     if not here.ratifier.knows(resolved.table_id):
         found = here.loader.find(*names)
         if isinstance(found, RegisteredTable):
-            text = f"{table} is registered only: its commits are not made here"
-            raise UnsupportedTable(text, remedy="write it where its commits are made, or import it", field="table")
+            raise without_head(found.table, "write it where its commits are made, or import it")
         here.ratifier.learn(found)
     return _append(resolved.catalog, resolved.table_id)
 

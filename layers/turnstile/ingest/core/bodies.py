@@ -25,7 +25,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from pyarrow import types
 
-from turnstile.ingest.core.errors import InvalidRows, shown
+from turnstile.ingest.core.errors import InvalidRows, excerpt
 from turnstile.ingest.core.values import column_of
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.conforming import Conformer
@@ -44,6 +44,10 @@ _COMMAS: Final = 4_000_000
 """Objects, arrays and values of a body of JSON: each takes memory, however few bytes it has."""
 
 _FEWER: Final = "send fewer rows in one request"
+_WHOLE: Final = (
+    "send what Content-Encoding says, whole; the gateway of AWS hands JSON and CSV on as text, so compress"
+    " application/x-ndjson there"
+)
 
 JSON: Final = "application/json"
 LINES: Final = "application/x-ndjson"
@@ -73,7 +77,7 @@ def plain_body(raw: bytes, encoding: str) -> bytes:
             plain = _unzstd(raw)
         case _:
             raise InvalidRows(
-                f"the encoding {shown(encoding)} is not known", field="Content-Encoding", remedy="use gzip or zstd"
+                f"the encoding {excerpt(encoding)} is not known", field="Content-Encoding", remedy="use gzip or zstd"
             )
     if len(plain) > PLAIN_BYTES:
         text = f"the body is over the limit of {PLAIN_BYTES} bytes after decompression"
@@ -89,9 +93,9 @@ def _gunzip(raw: bytes) -> bytes:
         try:
             plain += member.decompress(raw, PLAIN_BYTES + 1 - len(plain))
         except zlib.error as error:
-            raise _damaged("gzip", error) from None
+            raise _damage("gzip", error) from None
         if not member.eof and len(plain) <= PLAIN_BYTES:
-            raise _damaged("gzip", "it ends too early")
+            raise _damage("gzip", "it ends too early")
         raw = member.unused_data
     return bytes(plain)
 
@@ -101,12 +105,12 @@ def _unzstd(raw: bytes) -> bytes:
         with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
             return bytes(stream.read(PLAIN_BYTES + 1))
     except (OSError, pa.ArrowException) as error:
-        raise _damaged("zstd", error) from None
+        raise _damage("zstd", error) from None
 
 
-def _damaged(encoding: str, why: object) -> InvalidRows:
+def _damage(encoding: str, why: object) -> InvalidRows:
     text = f"the body is no {encoding}: {why}"
-    return InvalidRows(text, field="body", remedy="send what Content-Encoding says, whole")
+    return InvalidRows(text, field="body", remedy=_WHOLE)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
@@ -221,7 +225,7 @@ def _unknown(name: str, place: str, definition: Definition) -> InvalidRows:
     names = ", ".join(definition.schema.names[:20])
     more = f" and {len(definition.schema) - 20} more" if len(definition.schema) > 20 else ""
     return InvalidRows(
-        f"{place}: the table has no column {shown(name)}; it has {names}{more}",
+        f"{place}: the table has no column {excerpt(name)}; it has {names}{more}",
         field=name[:200],
         remedy="leave it out, or add the column to the table",
     )
@@ -296,7 +300,7 @@ def _of_arrow(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
                 _require_small(size)
                 batch.validate(full=True)
                 batches.append(batch)
-            return _conformed(reader.schema, batches, definition)
+            return _conform(reader.schema, batches, definition)
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InvalidRows(f"the body is no Arrow stream: {error}", field="body") from None
 
@@ -311,7 +315,7 @@ def _of_parquet(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
                 size += batch.nbytes
                 _require_small(size)
                 batches.append(batch)
-            return _conformed(file.schema_arrow, batches, definition)
+            return _conform(file.schema_arrow, batches, definition)
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InvalidRows(f"the body is no Parquet file: {error}", field="body") from None
 
@@ -321,6 +325,6 @@ def _require_small(size: int) -> None:
         raise TooLarge(f"the rows take more than {4 * PLAIN_BYTES} bytes", field="body", remedy=_FEWER)
 
 
-def _conformed(schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: Definition) -> list[pa.RecordBatch]:
+def _conform(schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: Definition) -> list[pa.RecordBatch]:
     conformer = Conformer(schema, definition.schema, columns_with_default(definition))
     return [rows for batch in batches for rows in conformer.conform(batch)]

@@ -18,7 +18,7 @@ class InvalidRows(TurnstileError):
     usual_remedy = "correct the row and send the request again; none of its rows was added"
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """Returns a value as messages show it."""
     if isinstance(value, int) and not isinstance(value, bool):
         text = _digits(value)

@@ -28,7 +28,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import types
 
-from turnstile.ingest.core.errors import InvalidRows, shown
+from turnstile.ingest.core.errors import InvalidRows, excerpt
 
 Convert = Callable[[Any], Any]
 """Makes the value of a column from a value that is not null. Raises BadValue."""
@@ -125,7 +125,7 @@ def _integer(type: pa.DataType) -> Convert:
         if isinstance(value, str):
             text = value.strip()
             if not _WHOLE.fullmatch(text):
-                raise BadValue(f"the text {shown(value)} is no whole number")
+                raise BadValue(f"the text {excerpt(value)} is no whole number")
             number = int(text)
         elif isinstance(value, float | Decimal) and _is_whole(value):
             number = int(value)
@@ -134,7 +134,7 @@ def _integer(type: pa.DataType) -> Convert:
         else:
             raise _misfit(value, "a whole number")
         if not -most <= number < most:
-            raise BadValue(f"{shown(number)} is outside of {-most} to {most - 1}")
+            raise BadValue(f"{excerpt(number)} is outside of {-most} to {most - 1}")
         return number
 
     return convert
@@ -152,7 +152,7 @@ def _float(value: Any) -> float:
         if text.lower() in _SPECIAL:
             return _SPECIAL[text.lower()]
         if not _NUMBER.fullmatch(text):
-            raise BadValue(f"the text {shown(value)} is no number")
+            raise BadValue(f"the text {excerpt(value)} is no number")
         return _finite(float(text), value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _misfit(value, "a number")
@@ -169,7 +169,7 @@ def _finite(number: float, value: Any) -> float:
 
 
 def _too_great(value: Any) -> BadValue:
-    return BadValue(f"{shown(value)} is too great for the column's type")
+    return BadValue(f"{excerpt(value)} is too great for the column's type")
 
 
 def _float32(value: Any) -> float:
@@ -186,8 +186,8 @@ def _decimal(type: pa.DataType) -> Convert:
         if isinstance(value, str):
             text = value.strip()
             if not _NUMBER.fullmatch(text):
-                raise BadValue(f"the text {shown(value)} is no number")
-            number = _parsed(text)
+                raise BadValue(f"the text {excerpt(value)} is no number")
+            number = _parse(text)
         elif isinstance(value, Decimal):
             number = value
         elif isinstance(value, int) and not isinstance(value, bool):
@@ -197,22 +197,22 @@ def _decimal(type: pa.DataType) -> Convert:
         try:
             number = number.normalize(_DIGITS)
         except Inexact:
-            raise BadValue(f"{shown(value)} has too many digits: round it") from None
+            raise BadValue(f"{excerpt(value)} has too many digits: round it") from None
         if not number.is_finite() or (number and number.adjusted() >= places):
-            raise BadValue(f"{shown(value)} has more than {places} digits before the point")
+            raise BadValue(f"{excerpt(value)} has more than {places} digits before the point")
         exponent = number.as_tuple().exponent
         if isinstance(exponent, int) and -exponent > type.scale:
-            raise BadValue(f"{shown(value)} has more than {type.scale} digits after the point: round it")
+            raise BadValue(f"{excerpt(value)} has more than {type.scale} digits after the point: round it")
         return number
 
     return convert
 
 
-def _parsed(text: str) -> Decimal:
+def _parse(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise BadValue(f"the text {shown(text)} is no number") from None
+        raise BadValue(f"the text {excerpt(text)} is no number") from None
 
 
 def _boolean(value: Any) -> bool:
@@ -230,7 +230,7 @@ def _text(value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise BadValue(f"the text {shown(value)} has half of a pair of surrogates") from None
+        raise BadValue(f"the text {excerpt(value)} has half of a pair of surrogates") from None
     return value
 
 
@@ -240,7 +240,7 @@ def _binary(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise BadValue(f"the text {shown(value)} is no base64") from None
+        raise BadValue(f"the text {excerpt(value)} is no base64") from None
 
 
 def _date(value: Any) -> date:
@@ -250,7 +250,7 @@ def _date(value: Any) -> date:
     try:
         return date(*map(int, match.groups()))
     except ValueError:
-        raise BadValue(f"{shown(value)} is no day of the calendar") from None
+        raise BadValue(f"{excerpt(value)} is no day of the calendar") from None
 
 
 def _moment(value: Any) -> tuple[datetime, str]:
@@ -265,7 +265,7 @@ def _moment(value: Any) -> tuple[datetime, str]:
         if zone:
             moment = moment.replace(tzinfo=datetime.fromisoformat(f"2000-01-01T00:00:00{_offset(zone)}").tzinfo)
     except ValueError:
-        raise BadValue(f"{shown(value)} is no time of the calendar") from None
+        raise BadValue(f"{excerpt(value)} is no time of the calendar") from None
     return moment, zone
 
 
@@ -281,13 +281,13 @@ def _timestamp(value: Any) -> datetime:
     try:
         return moment.astimezone(UTC) if zone else moment.replace(tzinfo=UTC)
     except OverflowError:
-        raise BadValue(f"{shown(value)} is before the year 1, or after 9999") from None
+        raise BadValue(f"{excerpt(value)} is before the year 1, or after 9999") from None
 
 
 def _local_timestamp(value: Any) -> datetime:
     moment, zone = _moment(value)
     if zone:
-        raise BadValue(f"{shown(value)} has a zone, and the column has times without one")
+        raise BadValue(f"{excerpt(value)} has a zone, and the column has times without one")
     return moment
 
 
@@ -301,7 +301,7 @@ def _struct(type: pa.DataType) -> Convert:
         if len(there) < len(value):
             raise BadValue("a field is there twice: names are compared without regard to case")
         for name in there.keys() - members.keys():
-            raise BadValue(f"the field {shown(there[name])} is not in the table")
+            raise BadValue(f"the field {excerpt(there[name])} is not in the table")
         return {
             member.name: _inner(value.get(there.get(name)), member, inner, f".{member.name}")
             for name, (member, inner) in members.items()
@@ -331,7 +331,7 @@ def _map(type: pa.DataType) -> Convert:
         if not isinstance(value, Mapping):
             raise _misfit(value, "an object")
         return [
-            (_inner(name, type.key_field, key_of, ".key"), _inner(each, item, inner, f"[{shown(name)}]"))
+            (_inner(name, type.key_field, key_of, ".key"), _inner(each, item, inner, f"[{excerpt(name)}]"))
             for name, each in value.items()
         ]
 
@@ -351,7 +351,7 @@ def _inner(value: Any, field: pa.Field, convert: Convert, path: str) -> Any:
 
 
 def _misfit(value: Any, wanted: str) -> BadValue:
-    return BadValue(f"{shown(value)} is {_KINDS.get(type(value), 'a value')}, and the column takes {wanted}")
+    return BadValue(f"{excerpt(value)} is {_KINDS.get(type(value), 'a value')}, and the column takes {wanted}")
 
 
 _KINDS: Final[dict[type, str]] = {
