@@ -21,8 +21,8 @@ from typing import Final
 import msgspec
 
 from turnstile.delta.commits import check_readable, read_head
-from turnstile.delta.core.decide import Conflict, Ratified, Refused, find_identity
-from turnstile.delta.core.head import TableHead, tail_by_version
+from turnstile.delta.core.decide import Conflict, Ratified, Refused, find_identity, not_active
+from turnstile.delta.core.head import ACTIVE, TableHead, tail_by_version
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore
@@ -35,7 +35,7 @@ from turnstile.ingest.core.files import EncodedFile, encode_files
 from turnstile.ingest.core.identity import Identity, sequence_passed
 from turnstile.ingest.sequences import Sequences
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import OutcomeUnknown, StorageFault, TooLarge, UnsupportedTable
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, UnsupportedTable
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
 from turnstile_rows.commits import DataFile, append
@@ -43,6 +43,7 @@ from turnstile_rows.definitions import Definition, check_appendable
 from turnstile_rows.errors import DataMismatch, Unsupported
 
 ENGINE: Final = "turnstile-rows"
+_ENGINE_REMEDY: Final = "write the rows with an engine that does"
 _ATTEMPTS: Final = 5
 _BUDGET_BYTES: Final = 64 * 1024 * 1024
 """Bytes of rows that a process has in memory; a principal may have half of them. As objects of
@@ -103,9 +104,15 @@ class RowAppender:
             earlier = self._earlier(head, request.identity)
             if earlier is not None:
                 return Appended(earlier, None, replayed=True)
+            if head.state != ACTIVE:
+                return not_active(head)
             definition = self._definition(head)
             if encoded[0] != head.metadata:
-                encoded = (head.metadata, self._write(head, self._judged(request, definition)))
+                files = self._judged(request, definition)
+                named = [self._named(file) for file in files]
+                self._content(head, txn, named, definition, request.identity)  # before a file is written
+                self._write(head, files, named)
+                encoded = (head.metadata, named)
             answer = self._propose(head, txn, encoded[1], definition, request.identity)
             if isinstance(answer, Ratified):
                 rows = None if answer.replayed else sum(file.rows for file in encoded[1])
@@ -130,7 +137,7 @@ class RowAppender:
         if head.tail_from > 1:  # identities of versions have left the tail
             try:
                 version = self._identities.recall(head.catalog, head.table_id, [identity.txn])
-            except StorageFault as error:  # the rows may have been added long ago
+            except (StorageFault, Throttled) as error:  # the rows may have been added long ago
                 raise OutcomeUnknown(f"earlier requests could not be read: {error.message}") from error
             if version is not None:
                 return version
@@ -149,7 +156,7 @@ class RowAppender:
         try:
             check_appendable(definition)
         except Unsupported as error:
-            raise UnsupportedTable(str(error), remedy="write the rows with an engine that does") from None
+            raise UnsupportedTable(str(error), remedy=_ENGINE_REMEDY) from None
         return definition
 
     def _judged(self, request: RowsRequest, definition: Definition) -> list[EncodedFile]:
@@ -157,21 +164,29 @@ class RowAppender:
             return encode_files(rows_of(request.plain, request.media, definition), definition)
         except DataMismatch as error:
             raise InvalidRows(str(error), field="body") from None
+        except Unsupported as error:
+            raise UnsupportedTable(str(error), remedy=_ENGINE_REMEDY) from None
 
-    def _write(self, head: TableHead, files: list[EncodedFile]) -> list[DataFile]:
+    def _named(self, file: EncodedFile) -> DataFile:
+        name = f"part-{self._world.ids.uuid()}.snappy.parquet"
+        now = self._world.clock.now_ms()
+        return DataFile(name, file.partition_values, len(file.content), now, file.stats, file.rows)
+
+    def _write(self, head: TableHead, files: list[EncodedFile], named: list[DataFile]) -> None:
         storage = self._world.storages.open(head.location)
-        written = []
-        for file in files:
-            name = f"part-{self._world.ids.uuid()}.snappy.parquet"
-            if not storage.put_if_absent(name, file.content):
-                raise StorageFault(f"{name} is there already", remedy="send the same request again")
-            now = self._world.clock.now_ms()
-            written.append(DataFile(name, file.partition_values, len(file.content), now, file.stats, file.rows))
-        return written
+        for file, data in zip(files, named, strict=True):
+            if not storage.put_if_absent(data.path, file.content):
+                raise StorageFault(f"{data.path} is there already", remedy="send the same request again")
 
     def _propose(
         self, head: TableHead, txn: str, files: list[DataFile], definition: Definition, identity: Identity
     ) -> Ratified | Conflict | Refused:
+        content = self._content(head, txn, files, definition, identity)
+        return self._ratifier.commit(CommitRequest(head.table_id, None, base=head.latest, content=content))
+
+    def _content(
+        self, head: TableHead, txn: str, files: list[DataFile], definition: Definition, identity: Identity
+    ) -> bytes:
         now = self._world.clock.now_ms()
         content = append(
             txn, now, head.latest, files=files, definition=definition, engine=ENGINE, producer=identity.producer
@@ -184,7 +199,7 @@ class RowAppender:
                 limit=self._limits.inline_bytes,
                 size=len(content),
             )
-        return self._ratifier.commit(CommitRequest(head.table_id, None, base=head.latest, content=content))
+        return content
 
 
 def definition_of(metadata: DeltaMetadata) -> Definition:
