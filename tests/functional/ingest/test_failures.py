@@ -75,7 +75,7 @@ def test_i26_a_failure_at_any_write_and_the_same_request_again_add_the_rows_once
     without.open(faulty.world)
     assert without.send(rows, **headers).json["rows"] == len(rows)
     writes = len(faulty.writes)
-    assert writes >= 2
+    assert ("put" in faulty.writes) == (make is spilled)
     for at in range(1, writes + 1):
         own = twin(lake)
         own.open(Faulty(own.world, at, how).world)
@@ -188,6 +188,7 @@ def test_i26_when_earlier_requests_cannot_be_looked_for_the_outcome_is_unknown(h
 def test_a_file_that_is_there_already_is_no_part_of_a_commit() -> None:
     lake, rows = plain()
     own = twin(lake)
+    own.open()
     own.send(rows)
     (name,) = own.files()
     lake.open()
