@@ -140,7 +140,7 @@ def test_one_object_may_have_many_lines() -> None:
         (b'{"id": 1} {"id": 2}', LINES, "line 1 is no JSON object"),
         (b'{"id": 1}\n\n{"id": "x"}', LINES, "line 3: column 'id'"),
         (b'[{"id": 1}, {"idd": 1}]', JSON, "row 2: the table has no column 'idd'; it has id, Name"),
-        (b'[{"id": 1}, {"id": 1, "ID": 1}]', JSON, "row 2: 'id' and 'ID' are the same column"),
+        (b'[{"id": 1}, {"id": 1, "ID": 1}]', JSON, "row 2: 'ID' and 'id' are the same column"),
         (b'\xff{"id": 1}', LINES, "line 1 is no JSON object"),
         (b'[{"Name": "\xff"}]', JSON, "no JSON array"),
         (b"[" * 100_000, JSON, "no JSON array"),

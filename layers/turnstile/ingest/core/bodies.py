@@ -188,7 +188,7 @@ def _batch(rows: Sequence[Row], place_of: PlaceOf, definition: Definition) -> pa
     """Rows with values by name in the columns of the table."""
     columns = {column.name.lower(): column for column in definition.schema}
     spelled: dict[str, list[str]] = {}
-    for name in set[str]().union(*rows):
+    for name in sorted(set[str]().union(*rows)):
         if name.lower() not in columns:
             at = next(at for at, row in enumerate(rows) if name in row)
             raise _unknown(name, place_of(at), definition)
