@@ -134,7 +134,7 @@ def failing(world: FakeWorld, at: int, error: BaseException) -> tuple[Any, list[
         storages=storages,
         clock=world.clock,
         ids=world.ids,
-        space=world.space,  # type: ignore[arg-type]
+        space=world.space,
     )
     return broken, requests
 
