@@ -109,7 +109,7 @@ class RowAppender:
             definition = self._definition(head)
             if encoded[0] != head.metadata:
                 files = self._judged(request, definition)
-                named = [self._named(file) for file in files]
+                named = [self._name_file(file) for file in files]
                 self._content(head, txn, named, definition, request.identity)  # before a file is written
                 self._write(head, files, named)
                 encoded = (head.metadata, named)
@@ -167,7 +167,7 @@ class RowAppender:
         except Unsupported as error:
             raise UnsupportedTable(str(error), remedy=_ENGINE_REMEDY) from None
 
-    def _named(self, file: EncodedFile) -> DataFile:
+    def _name_file(self, file: EncodedFile) -> DataFile:
         name = f"part-{self._world.ids.uuid()}.snappy.parquet"
         now = self._world.clock.now_ms()
         return DataFile(name, file.partition_values, len(file.content), now, file.stats, file.rows)
