@@ -22,6 +22,7 @@ from turnstile_client.core.vectors import deleted_rows, kept_rows, vector_path
 from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
 from turnstile_rows.definitions import Definition
+from turnstile_rows.errors import DataMismatch
 from turnstile_rows.partitions import partition_value
 from turnstile_rows.shapes import is_named_alike, place_of, shape
 
@@ -140,3 +141,28 @@ class FileReader:
             self._storage.path_of_uri(path), int(vector.get("offset") or 0), int(vector["sizeInBytes"]) + 8
         )
         return deleted_rows(vector, stored)
+
+
+def columns_of(columns: Sequence[str] | None, definition: Definition) -> list[str]:
+    """The names of columns as the table has them. Raises :class:`DataMismatch` for one that it has
+    not."""
+    names = {name.lower(): name for name in definition.schema.names}
+    if columns is None:
+        return list(names.values())
+    unknown = [name for name in columns if name.lower() not in names]
+    if unknown:
+        raise DataMismatch(
+            f"columns: the table has no {', '.join(map(repr, unknown))}; it has {', '.join(names.values())}"
+        )
+    return [names[name.lower()] for name in columns]
+
+
+def is_within(file: Mapping[str, Any], filter: Filter, definition: Definition) -> bool:
+    """Whether the filter, on partition columns, is true of the rows of a file: a plan may show
+    more."""
+    columns = {
+        name: pa.array([partition_value(file["partitionValues"].get(name), definition.schema.field(name).type, name).as_py()],
+                       definition.schema.field(name).type)
+        for name in filter.columns
+    }  # fmt: skip
+    return bool(pa.table(columns).filter(filter.expression).num_rows)

@@ -16,7 +16,7 @@ from turnstile_client.core.filters import Filter, Where
 from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
 from turnstile_client.files import Writer, batches, stream_of, target_bytes
 from turnstile_client.history import history_of
-from turnstile_client.reading import FileReader
+from turnstile_client.reading import FileReader, columns_of, is_within
 from turnstile_client.rows import RowAppends
 from turnstile_client.storage import Storage
 from turnstile_http import proposals
@@ -32,7 +32,6 @@ from turnstile_rows.definitions import (
     check_readable,
     columns_with_default,
 )
-from turnstile_rows.partitions import partition_value
 
 log = logging.getLogger("turnstile_client")
 
@@ -162,7 +161,7 @@ class Table(RowAppends):
             )
         storage = self._storage_of(state.table_id, state.location)
         version, _, planned = self._plan_files(state.table_id, filter, None)
-        removed = [file for file in planned if filter is None or _is_in(file, filter, definition)]
+        removed = [file for file in planned if filter is None or is_within(file, filter, definition)]
         writer = self._write(data, definition, storage, filter)
         shown = None if filter is None else filter.sql
         content = commits.overwrite(
@@ -213,7 +212,7 @@ class Table(RowAppends):
         try:
             for file in planned:
                 if not rewrites:
-                    removed += [file] if _is_in(file, filter, definition) else []
+                    removed += [file] if is_within(file, filter, definition) else []
                     continue
                 rows = pa.Table.from_batches(reader.rows([file]), reader.schema)
                 kept = rows.filter(~pc.coalesce(filter.expression, pc.scalar(value=False)))
@@ -259,7 +258,7 @@ class Table(RowAppends):
         if where is not None:
             # by the columns of that version
             filter = Filter(where, definition.fields, definition.schema, definition.stored_schema)
-        names = _columns(columns, definition)
+        names = columns_of(columns, definition)
         reader = FileReader(self._storage_of(state.table_id, state.location), definition, names, filter)
         return pa.RecordBatchReader.from_batches(reader.schema, reader.rows(files))
 
@@ -474,28 +473,3 @@ class Table(RowAppends):
 
 def _shown_members(commit: Any) -> dict[str, Any]:
     return {"version": commit.version}
-
-
-def _columns(columns: Sequence[str] | None, definition: Definition) -> list[str]:
-    """The names of columns as the table has them. Raises :class:`DataMismatch` for one that it has
-    not."""
-    names = {name.lower(): name for name in definition.schema.names}
-    if columns is None:
-        return list(names.values())
-    unknown = [name for name in columns if name.lower() not in names]
-    if unknown:
-        raise DataMismatch(
-            f"columns: the table has no {', '.join(map(repr, unknown))}; it has {', '.join(names.values())}"
-        )
-    return [names[name.lower()] for name in columns]
-
-
-def _is_in(file: Mapping[str, Any], filter: Filter, definition: Definition) -> bool:
-    """Whether the filter, on partition columns, is true of the rows of a file: a plan may show
-    more."""
-    columns = {
-        name: pa.array([partition_value(file["partitionValues"].get(name), definition.schema.field(name).type, name).as_py()],
-                       definition.schema.field(name).type)
-        for name in filter.columns
-    }  # fmt: skip
-    return bool(pa.table(columns).filter(filter.expression).num_rows)

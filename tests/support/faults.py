@@ -103,13 +103,19 @@ class Losing(FakeRefs):
 
 
 def before_next_write(world: FakeWorld, act: Callable[[], object]) -> None:
-    """Have ``act`` happen between the next write of a single row and all that its writer has read;
+    """Have ``act`` happen between the next write, or transaction, and all that its writer has read;
     once."""
-    write = world.refs.write
+    refs: Any = world.refs
+    saved = {name: getattr(refs, name) for name in ("write", "transact")}
 
-    def late(one: Any) -> Any:
-        world.refs.write = write  # type: ignore[method-assign]
-        act()
-        return write(one)
+    def late(name: str) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            for each, method in saved.items():
+                setattr(refs, each, method)
+            act()
+            return saved[name](*given)
 
-    world.refs.write = late  # type: ignore[method-assign]
+        return call
+
+    for name in saved:
+        setattr(refs, name, late(name))

@@ -32,7 +32,7 @@ def spilled() -> tuple[RowLake, list[dict[str, Any]]]:
     lake = row_lake(
         column("p", "long"), column("name", "string"), *(column(name, "string") for name in columns), partitions=["p"]
     )
-    rows = [{"p": p, "name": f"n{p}"} | {name: numbers.randbytes(16).hex() for name in columns} for p in range(3)]
+    rows = [{"p": p // 2, "name": f"n{p}"} | {name: numbers.randbytes(16).hex() for name in columns} for p in range(12)]
     return lake, rows
 
 
@@ -162,7 +162,10 @@ def test_i26_a_failure_at_any_request_also_a_read_is_no_success_and_the_rows_are
         else:
             assert isinstance(error, TurnstileError)
             assert answer.status in (429, 500, 503), (requests[at - 1], answer.text)
-        assert count(own, rows) == 0, requests[at - 1]
+        added = count(own, rows)
+        assert added in (0, len(rows)), requests[at - 1]
+        if added and not isinstance(error, Crash):
+            refused(answer, 500, "CommitStateUnknown")
         own.open()
         assert own.send(rows, **headers).status == 200
         assert count(own, rows) == len(rows)
@@ -183,15 +186,3 @@ def test_i26_when_earlier_requests_cannot_be_looked_for_the_outcome_is_unknown(h
         own.open(failing(own.world, requests.index("get_many") + 1, error)[0])
         refused(own.send(rows, **headers), 500, "CommitStateUnknown")
         assert count(own, rows) == len(rows)
-
-
-def test_a_file_that_is_there_already_is_no_part_of_a_commit() -> None:
-    lake, rows = plain()
-    own = twin(lake)
-    own.open()
-    own.send(rows)
-    (name,) = own.files()
-    lake.open()
-    lake.world.storages.files[name] = (b"of another", 1)
-    refused(lake.send(rows), 503, "StorageFault")
-    assert lake.lake.head.latest == 0

@@ -75,22 +75,23 @@ def test_i26_the_key_of_another_principal_is_another_request(realm: Realm) -> No
 
 def test_a_conflict_shows_no_content_of_other_commits(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.fakes import delta
-    from turnstile.ingest import appends
+    from turnstile.ingest import turns
 
-    monkeypatch.setattr(appends, "_ATTEMPTS", 1)
-    read = realm.world.refs.read
+    monkeypatch.setattr(turns, "_ATTEMPTS", 1)
+    read_many = realm.world.refs.read_many
     state = {"is_done": False}
 
     def overtaken(*args: Any, **named: Any) -> Any:
-        row = read(*args, **named)
-        if row is not None and row["kind"] == "table" and not state["is_done"]:
+        rows = read_many(*args, **named)
+        row = next((one for one in rows.values() if one["kind"] == "table"), None)
+        if row is not None and not state["is_done"]:
             state["is_done"] = True
             content = delta.lines(delta.info("m", realm.world.clock.now_ms()), delta.metadata(note="secret"))
             body = {"version": row["latest"] + 1, "inline": {"content": content.decode()}}
             realm.must("POST", f"/v1/tables/{realm.table}/commits", body)
-        return row
+        return rows
 
-    monkeypatch.setattr(realm.world.refs, "read", overtaken)
+    monkeypatch.setattr(realm.world.refs, "read_many", overtaken)
     answer = send("root", realm.table)
     refused(answer, 409, "CommitVersionConflict")
     assert "secret" not in answer.text

@@ -67,8 +67,8 @@ def _view_sizes(values: pa.Array) -> pa.Array:
 
 
 def require_plain_buffers(stream: bytes) -> None:
-    """Raises InvalidRows for a stream of Arrow with compressed buffers: they have any size once they
-    are decompressed. Raises ArrowInvalid for one that is damaged."""
+    """Raises InvalidRows for a stream of Arrow with compressed buffers, which have any size once
+    they are decompressed; ArrowInvalid for one that is damaged."""
     reader = pa.ipc.MessageReader.open_stream(pa.BufferReader(stream))
     while True:
         try:

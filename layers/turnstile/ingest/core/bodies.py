@@ -267,8 +267,8 @@ def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
     except (pa.ArrowException, UnicodeError) as error:
         raise InvalidRows(bad[0] if bad else f"the body is no CSV: {error}", field="body") from None
     _require_few(table.num_rows - 1)
-    header, table = table.slice(0, 1), table.slice(1)
-    names = [column[0].as_py() or "" for column in header.columns]
+    names = [column[0].as_py() or "" for column in table.columns]
+    table = table.slice(1)
     if len({name.lower() for name in names}) < len(names):
         raise InvalidRows("the header has a column twice", field="body", remedy="give each column once")
     texts = {name: table.column(at).to_pylist() for at, name in enumerate(names)}
