@@ -109,8 +109,9 @@ class Producer:
     """Gathers rows for a table and sends them in batches. Not for several threads at once.
 
     A batch whose outcome is unknown, or that could not be sent, stays. It is sent again, the same,
-    before anything else. A batch that the server refuses is dropped, none of its rows was added. ``sequence``: the number
-    of the next batch; ``version``: of the table with the last batch, None before the first.
+    before anything else. A batch that the server refuses is dropped, none of its rows was added.
+    ``sequence``: the number of the next batch; ``version``: of the table with the last batch, None
+    before the first.
     """
 
     def __init__(self, table: RowAppends, name: str, sequence: int, rows: int, size: int) -> None:

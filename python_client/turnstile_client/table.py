@@ -90,8 +90,8 @@ class Table(RowAppends):
         """Adds rows. Concurrent appends do not conflict.
 
         Args:
-            data: as :func:`turnstile_client.files.stream_of` takes it. Columns are found by name; missing ones become
-                null.
+            data: as :func:`turnstile_client.files.stream_of` takes it. Columns are found by name;
+                missing ones become null.
             id: of this append, such as the id of the message with the rows. Of all appends with one
                 id at most one is committed, for as long as the server remembers it (30 days).
 

@@ -12,8 +12,8 @@ at once (I12).
     leave     turn and place are free again
 
 Once half of the places are taken, a principal may have an eighth of them. Bodies that may be over
-the usual limit, as those with rows, are in memory at once up to ``LARGE``; a principal may have half
-of these.
+the usual limit, as those with rows, are in memory at once up to ``LARGE``; a principal may have
+half of these.
 
 A thread of granian that waits for a body cannot be interrupted. Another thread answers a request
 with a late body (``answer_early``). The first thread is free when the sender has read that answer
