@@ -40,7 +40,16 @@ def partition_text(value: Any, name: str) -> str | None:
             return text.replace("T", " ") if value.tzinfo is None else text + "Z"
         case date():
             return value.isoformat()
+        case bytes():
+            return _bytes_text(value, name)
     return str(value)
+
+
+def _bytes_text(value: bytes, name: str) -> str:
+    try:
+        return partition_text(value.decode(), name) or ""
+    except UnicodeDecodeError:
+        raise DataMismatch(f"partition column {name!r}: the bytes {value[:40]!r} are no text in UTF-8") from None
 
 
 def _float_text(value: float) -> str:
@@ -92,6 +101,13 @@ def values_table(found: Sequence[Mapping[str, str | None]], schema: pa.Schema) -
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def _first(rows: pa.RecordBatch, name: str) -> Any:
+    try:
+        return rows.column(name)[0].as_py()
+    except (ValueError, OverflowError) as error:
+        raise DataMismatch(f"partition column {name!r} has a value before the year 1, or after 9999: {error}") from None
+
+
 def split(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Texts, pa.RecordBatch]]:
     """The rows of each partition, in the order in which they are, without the partition columns
     ``names``, with the texts of these. Raises as :func:`partition_text`."""
@@ -109,5 +125,5 @@ def split(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Texts, 
     start = 0
     for end in pc.run_end_encode(pc.take(key, order)).run_ends.to_pylist():
         rows = batch.take(order.slice(start, end - start))
-        yield tuple(partition_text(rows.column(name)[0].as_py(), name) for name in names), rows.select(rest)
+        yield tuple(partition_text(_first(rows, name), name) for name in names), rows.select(rest)
         start = end

@@ -101,14 +101,17 @@ class Table(RowAppends):
 
         Raises:
             DataMismatch: the data does not fit the table.
-            Unsupported: the table needs a feature that this client does not have.
+            Unsupported: the table needs a feature that this client does not have; or it tracks
+                rows, and the append has too many files for one request.
             Conflict: a change of the table forbids the append.
             OutcomeUnknown: it is unknown whether the rows were added; append again with the same
                 id.
             ApiError: the server refused, or cannot be reached.
         """
-        id = id or str(uuid.uuid4())
         state = self._load()
+        if id and (earlier := self._earlier(state, id)) is not None:
+            return earlier
+        id = id or str(uuid.uuid4())
         definition = Definition.of_loaded(state.metadata)
         check_appendable(definition)
         base = int(state.tail.latest)
@@ -118,6 +121,12 @@ class Table(RowAppends):
             return base
         content = commits.append(id, self._now_ms(), base, files=writer.files, definition=definition)
         if len(content.encode()) > INLINE_BYTES:
+            if definition.is_row_tracked:
+                writer.discard()
+                raise Unsupported(
+                    f"{self.name}: the server assigns the row ids of this table, and does so for commits of "
+                    f"{INLINE_BYTES} bytes at most; this one has {len(content.encode())}: append the rows in parts"
+                )
             return self._append_staged(state.table_id, storage, writer, definition=definition, id=id, base=base)
         body = {"version": None, "base": base, "inline": {"content": content}}
         answer = self._propose(Proposal(state.table_id, base + 1, id, body), writer, is_ticket=True)
@@ -257,9 +266,7 @@ class Table(RowAppends):
     def outcome(self, id: str) -> int | None:
         """The version of the commit with this id; None if no commit that the server remembers has
         it. It may still come, as long as an attempt to make it is under way."""
-        state = self._load()
-        found = proposals.outcome_of(self._api, state.table_id, max(state.tail.latest, 1), id)
-        return found.version if found.outcome == "ratified" else None
+        return self._version_of(self._load(), id)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -273,6 +280,19 @@ class Table(RowAppends):
                     f"{self.name} is no Delta table but one of {format}: read it with a client of that format (docs/iceberg.md)"
                 ) from e
             raise
+
+    def _version_of(self, state: Any, id: str) -> int | None:
+        found = proposals.outcome_of(self._api, state.table_id, max(state.tail.latest, 1), id)
+        return found.version if found.outcome == "ratified" else None
+
+    def _earlier(self, state: Any, id: str) -> int | None:
+        """The version of an earlier append with this id: to a proposal after the version of
+        ``state`` the server compares only later commits."""
+        try:
+            return self._version_of(state, id)
+        except ApiError as e:
+            message = f"{self.name}: an earlier append with the id {id} could not be looked for: {e}"
+            raise OutcomeUnknown(message, self.name, id) from e
 
     def _format(self) -> str | None:
         """The catalog's entry under the name of the table; None if there is none, or the caller may
@@ -370,6 +390,10 @@ class Table(RowAppends):
                 if state.table_id != table_id or Definition.of_loaded(state.metadata) != definition:
                     writer.discard()
                     raise
+                earlier = self._earlier(state, id)
+                if earlier is not None:
+                    writer.discard()
+                    return earlier
                 base = state.tail.latest
         writer.discard()
         raise Conflict(f"{self.name}: others were faster {_REBASES} times", base)

@@ -35,6 +35,7 @@ _PATIENCE_MS: Final = 5_000
 """How long a request waits in a line that does not move; then it is written alone."""
 
 _DEFINITIONS: Final = 1_000
+_ENGINE_REMEDY: Final = "write the rows with an engine that does"
 _BUDGET_BYTES: Final = 64 * 1024 * 1024
 """Bytes of rows that a process has in memory; a principal may have half of them. As objects of
 Python they take up to ten times as much."""
@@ -111,7 +112,7 @@ class RowAppender:
         try:
             check_appendable(definition)
         except Unsupported as error:
-            raise UnsupportedTable(str(error), remedy="write the rows with an engine that does") from None
+            raise UnsupportedTable(str(error), remedy=_ENGINE_REMEDY) from None
         return definition
 
 

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from turnstile.catalog.changes.idempotency import KeyReused
 from turnstile.delta.commits import check_readable, head_of, read_head
-from turnstile.delta.core.decide import CONTENDED, Conflict, Refused, find_identity
-from turnstile.delta.core.head import TableHead, tail_by_version
+from turnstile.delta.core.decide import CONTENDED, Conflict, Refused, find_identity, not_active
+from turnstile.delta.core.head import ACTIVE, TableHead, tail_by_version
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest, RowsTaken
@@ -35,14 +35,21 @@ from turnstile.ingest.core.bodies import rows_of
 from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import EncodedFile, check_partitions, encode_files
 from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
-from turnstile.store.core.errors import OutcomeUnknown, StorageFault, TooLarge, TurnstileError
+from turnstile.store.core.errors import (
+    OutcomeUnknown,
+    StorageFault,
+    Throttled,
+    TooLarge,
+    TurnstileError,
+    UnsupportedTable,
+)
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 from turnstile.store.queue import Line, Waiting, WaitingQueue, copy_of
 from turnstile_rows.commits import DataFile, ProducerTxn, append
 from turnstile_rows.definitions import Definition
-from turnstile_rows.errors import DataMismatch
+from turnstile_rows.errors import DataMismatch, Unsupported
 
 ENGINE: Final = "turnstile-rows"
 _ATTEMPTS: Final = 5
@@ -153,6 +160,10 @@ def _attempt(tools: Tools, table_id: str, group: Sequence[WaitingRows]) -> None:
         row = rows.get(waiting.key)
         if row is not None:
             _settle_added(tools, head, waiting, row)
+    if head.state != ACTIVE:
+        for waiting in group:
+            waiting.settle(not_active(head))
+        return
     definition = tools.definition_of(head)
     judged = [one for waiting in group if not waiting.is_settled and (one := _judge(waiting, definition)) is not None]
     if judged:
@@ -180,7 +191,7 @@ def _version_of(tools: Tools, head: TableHead, txn: str) -> int | None:
         return place.version
     try:
         return tools.identities.recall(head.catalog, head.table_id, [txn])
-    except StorageFault as error:
+    except (StorageFault, Throttled) as error:
         raise OutcomeUnknown(f"the rows were added, and their version could not be read: {error.message}") from error
 
 
@@ -191,6 +202,8 @@ def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
         check_partitions(batches, definition)
     except DataMismatch as error:
         waiting.settle(InvalidRows(str(error), field="body"))
+    except Unsupported as error:
+        waiting.settle(UnsupportedTable(str(error), remedy="write the rows with an engine that does"))
     except TurnstileError as error:
         waiting.settle(error)
     else:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import threading
 import uuid
@@ -12,17 +13,22 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.fakes import delta
 from tests.support.lake import ORDERS, Lake, make_lake
 from turnstile.catalog.changes.idempotency import KeyReused
+from turnstile.delta.core.decide import Conflict
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.groups import GroupRatifier
+from turnstile.ingest import turns
 from turnstile.ingest.appends import RowAppender
 from turnstile.ingest.core.bodies import LINES
 from turnstile.ingest.core.errors import InvalidRows
+from turnstile.ingest.core.files import encode_files
 from turnstile.ingest.core.identity import Identity, identity_of
 from turnstile.ingest.turns import Appended, RowsRequest
-from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.errors import OutcomeUnknown, TooLarge
+from turnstile.store.ports import AllAccepted
 
 KEYS: Final = uuid.UUID(int=1)
 
@@ -137,6 +143,116 @@ def test_i26_the_identity_of_a_request_is_its_principals(lake: Lake) -> None:
     second = appender.append("main", request(1, other))
     assert isinstance(first, Appended) and isinstance(second, Appended)
     assert second.version == first.version + 1 and not second.replayed
+
+
+def test_requests_of_too_many_bytes_for_one_commit_are_several(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_TURN_BYTES", 20)
+    answers = together(lake, [request(number) for number in range(5)])
+    versions = sorted(answer.version for answer in answers)
+    assert versions[0] < versions[-1]
+    assert sorted({*versions}) == list(range(versions[0], versions[-1] + 1))
+
+
+def test_requests_of_too_many_partitions_for_one_commit_are_several(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fits alone."""
+
+    def encode(batches: Any, definition: Any) -> Any:
+        if len(batches) > 2:
+            raise TooLarge("too many partitions")
+        return encode_files(batches, definition)
+
+    monkeypatch.setattr(turns, "encode_files", encode)
+    answers = together(lake, [request(number) for number in range(5)])
+    assert all(isinstance(answer, Appended) for answer in answers)
+    assert len({answer.version for answer in answers}) >= 3
+
+
+def test_i26_a_request_is_recognised_by_a_head_that_was_read_before_its_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The HEAD and the row of a request are read together, and not as of one moment."""
+    appender, _ = appender_of(lake)
+    table = lake.world.space.table(ORDERS)
+    before = copy.deepcopy(lake.world.refs.rows[table])
+    added = appender.append("main", request(1))
+    assert isinstance(added, Appended)
+    read_many = lake.world.refs.read_many
+
+    def with_old_head(keys: Any) -> Any:
+        monkeypatch.undo()
+        return {**read_many(keys), table: before}
+
+    monkeypatch.setattr(lake.world.refs, "read_many", with_old_head)
+    assert appender.append("main", request(1)) == Appended(added.version, None, replayed=True)
+
+
+def test_i26_another_process_that_adds_a_request_first_makes_it_a_replay(lake: Lake) -> None:
+    """Both have looked for the request before either adds it."""
+    other, _ = appender_of(lake)
+    first: list[Any] = []
+
+    class Overtaken(GroupRatifier):
+        def commit(self, group: Any) -> Any:
+            if not first:
+                first.append(other.append("main", request(1)))
+            return super().commit(group)
+
+    appender, _ = appender_of(lake, Overtaken)
+    assert appender.append("main", request(1)) == Appended(first[0].version, None, replayed=True)
+
+
+def test_i26_a_transaction_whose_first_answer_was_lost_is_this_very_commit(lake: Lake) -> None:
+    """The adapter sends a transaction again by itself, and the second copy is refused."""
+    appender, _ = appender_of(lake)
+    refs = lake.world.refs
+    transact = refs.transact
+
+    def twice(writes: Any, token: str) -> Any:
+        refs.transact = transact
+        assert isinstance(transact(writes, token), AllAccepted)
+        return transact(writes, token + "/again")
+
+    refs.transact = twice
+    version = lake.head.latest + 1
+    assert appender.append("main", request(1)) == Appended(version, 1, replayed=False)
+    assert lake.head.latest == version
+
+
+def test_i26_a_table_that_changes_at_every_attempt_refuses_and_adds_nothing(lake: Lake) -> None:
+    class Changing(GroupRatifier):
+        def commit(self, group: Any) -> Any:
+            content = delta.lines(delta.info(str(uuid.uuid4()), lake.now()), delta.metadata(x=str(uuid.uuid4())))
+            answer = lake.inline(lake.head.latest + 1, content)
+            assert answer.status == 200, answer.text
+            return super().commit(group)
+
+    appender, _ = appender_of(lake, Changing)
+    refused = appender.append("main", request(1))
+    assert isinstance(refused, Conflict) and refused.because == "metadata"
+    assert lake.world.space.request("main", "ann", f"rows/{ORDERS}/{key(1).text}") not in lake.world.refs.rows
+
+
+def test_i26_a_table_that_changes_once_gets_the_rows_by_its_new_definition(lake: Lake) -> None:
+    schema = json.dumps({"type": "struct", "fields": [
+        {"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("id", "n")]})  # fmt: skip
+    changed: list[int] = []
+
+    class Changing(GroupRatifier):
+        def commit(self, group: Any) -> Any:
+            if not changed:
+                metadata = delta.metadata()
+                metadata["metaData"]["schemaString"] = schema
+                changed.append(lake.head.latest + 1)
+                assert lake.inline(changed[0], delta.lines(delta.info("wider", lake.now()), metadata)).status == 200
+            return super().commit(group)
+
+    appender, _ = appender_of(lake, Changing)
+    added = appender.append("main", request(1))
+    assert isinstance(added, Appended) and added.version == changed[0] + 1
+    (add,) = [action["add"] for action in actions(lake, added.version) if "add" in action]
+    assert json.loads(add["stats"])["nullCount"] == {"id": 0, "n": 1}
 
 
 def test_a_commit_has_the_last_number_of_each_producer(lake: Lake) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 import sys
 import threading
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from tests.support.flaky import Flaky
 from tests.support.server import ServerOnS3, resting_background
 from tests.support.server import server_on_s3 as running_on_s3
 from turnstile_client import ApiError, Conflict, DataMismatch, Lake, OutcomeUnknown, Table, Unsupported, connect
-from turnstile_rows.definitions import Definition
+from turnstile_rows.definitions import _FOR_WRITERS, SETTABLE, Definition, new_definition
 from turnstile_server import Server
 
 ONE = dt.date(2026, 1, 1)
@@ -112,6 +113,116 @@ def test_an_append_with_one_id_is_committed_once_and_the_files_of_the_second_are
     assert len(files(server, table)) == len(before) + 1
     assert table.outcome("message-1") == 1
     assert table.outcome("message-2") is None
+
+
+def leave_the_tail(server: Server, table: Table, version: int) -> None:
+    """Appends and publishes until the table's HEAD has no entry of the version."""
+    table_id = table._load().table_id
+    with server.client() as api:
+        while api.get(f"/v1/tables/{table_id}/head").json()["tail"][0]["version"] <= version:
+            table.append(rows(2))
+            api.post(f"/v1/tables/{table_id}/publish").raise_for_status()
+
+
+@pytest.mark.parametrize("inline_bytes", [200_000, 10], ids=["inline", "staged"])
+def test_i26_an_append_with_one_id_is_committed_once_also_after_its_version_has_left_the_tail(
+    server: Server, table: Table, monkeypatch: pytest.MonkeyPatch, inline_bytes: int
+) -> None:
+    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", inline_bytes)
+    assert table.append(rows(1), id="message-1") == 1
+    leave_the_tail(server, table, 1)
+    before = files(server, table)
+    assert table.append(rows(1), id="message-1") == 1
+    assert ids(table).count(1) == 1
+    assert files(server, table) == before
+
+
+def test_while_an_earlier_append_with_its_id_cannot_be_looked_for_nothing_is_appended(
+    server: Server, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_answer(*_: Any, **__: Any) -> Any:
+        raise ApiError(0, "NoAnswer", "the connection is gone")
+
+    monkeypatch.setattr(table._api, "outcome", without_answer)
+    with pytest.raises(OutcomeUnknown, match="earlier append with the id message-1"):
+        table.append(rows(1), id="message-1")
+    assert files(server, table) == set()
+    assert table.append(rows(1)) == 1
+
+
+def tracked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """A table that tracks rows, which this client does not create by itself."""
+    with monkeypatch.context() as patched:
+        patched.setitem(SETTABLE, "delta.checkpointInterval", ("rowTracking", "domainMetadata"))
+        patched.setattr("turnstile_rows.definitions._FOR_WRITERS", {"rowTracking", *_FOR_WRITERS})
+        properties = {"delta.checkpointInterval": "10"}
+        return lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA, properties=properties)
+
+
+def commit_of(server: Server, table: Table, version: int) -> list[dict[str, Any]]:
+    """The actions of a version."""
+    with server.client() as api:
+        found = api.get(f"/v1/tables/{table._load().table_id}/commits", params={"content": "true"}).json()["commits"]
+        for commit in found:
+            if commit["version"] == version and "content" in commit:
+                return [json.loads(line) for line in commit["content"].splitlines()]
+    storage = table._storage_of(table._load().table_id, table._load().location)
+    content = storage.read(storage.path(f"_delta_log/{version:020d}.json")).decode()
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def test_rows_of_a_table_that_tracks_them_get_ids_from_the_server(
+    server: Server, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tracked(lake, monkeypatch)
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    added = [action["add"] for version in (1, 2) for action in commit_of(server, table, version) if "add" in action]
+    assert [(each["baseRowId"], each["defaultRowCommitVersion"]) for each in added] == [(0, 1), (2, 2)]
+    assert ids(table) == [1, 2, 3]
+    with pytest.raises(Unsupported, match="rowTracking"):
+        table.overwrite(rows(4))
+
+
+def test_an_append_with_more_than_a_request_to_a_table_that_tracks_rows_is_to_be_made_in_parts(
+    server: Server, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tracked(lake, monkeypatch)
+    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
+    with pytest.raises(Unsupported, match="append the rows in parts"):
+        table.append(rows(1))
+    assert files(server, table) == set()
+    assert table.version() == 0
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_table_that_maps_its_columns_is_appended_to_under_the_names_of_its_files(
+    server: Server, lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    def mapped(fields: Any, partitions: Any, properties: Any, required: Any) -> Definition:
+        made = new_definition(fields, partitions, {}, required)
+        columns = tuple(
+            {
+                **column,
+                "metadata": {"delta.columnMapping.id": at, "delta.columnMapping.physicalName": f"col-{at}"},
+            }
+            for at, column in enumerate(made.fields, start=1)
+        )
+        features = made.reader_features | {"columnMapping"}, made.writer_features | {"columnMapping"}
+        return Definition(columns, made.partitions, properties, *features)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("turnstile_client.lake.new_definition", mapped)
+        properties = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "3"}
+        name = f"default.p_{uuid4().hex[:12]}"
+        table = lake.create(name, SCHEMA, partition_by=["day"], properties=properties)
+    assert table.append(rows(1, 2)) == 1
+    added = next(action["add"] for action in commit_of(server, table, 1) if "add" in action)
+    assert added["partitionValues"] == {"col-2": "2026-01-01"}
+    assert json.loads(added["stats"])["maxValues"] == {"col-1": 2, "col-3": "Bern"}
+    assert ids(table) == [1, 2]
+    with pytest.raises(Unsupported, match="no files of it are replaced"):
+        table.overwrite(rows(4))
 
 
 def test_writers_at_once_lose_nothing(lake: Lake, table: Table) -> None:

@@ -18,7 +18,7 @@ from turnstile_client import Unsupported
 from turnstile_client.core.filters import Filter
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
-from turnstile_rows.definitions import Definition, check_readable, check_writable
+from turnstile_rows.definitions import Definition, check_appendable, check_overwritable, check_readable
 from turnstile_rows.schemas import FIELD_ID
 
 
@@ -183,12 +183,15 @@ def test_a_column_without_a_name_or_an_id_is_named(change: Callable[[Any], Any],
         _ = damaged.stored_schema
 
 
-def test_a_mode_that_is_not_known_is_refused_and_a_mapped_table_is_not_written() -> None:
+def test_a_mode_that_is_not_known_is_refused_and_a_mapped_table_is_appended_to_and_not_overwritten() -> None:
     with pytest.raises(Unsupported, match=r"not known: delta\.columnMapping\.mode = other"):
         _ = definition("other").stored_schema
+    with pytest.raises(Unsupported, match=r"not known: delta\.columnMapping\.mode = other"):
+        check_appendable(definition("other"))
     check_readable(definition("id"))
-    with pytest.raises(Unsupported, match="reads such a table and does not write it"):
-        check_writable(definition("id"))
+    check_appendable(definition("id"))
+    with pytest.raises(Unsupported, match="read and appended to here, and no files of it are replaced"):
+        check_overwritable(definition("id"))
 
 
 WIDENED: Final[dict[str, tuple[Any, pa.DataType, list[Any], Any]]] = {

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from turnstile_client.core.filters import Filter
 from turnstile_client.errors import DataMismatch, Unsupported
 from turnstile_rows.conforming import Conformer
-from turnstile_rows.definitions import Definition, check_readable, check_writable, new_definition
+from turnstile_rows.definitions import (
+    Definition,
+    check_appendable,
+    check_overwritable,
+    check_readable,
+    new_definition,
+)
 from turnstile_rows.partitions import partition_text, partition_value
 from turnstile_rows.schemas import arrow_schema, delta_schema
 from turnstile_rows.statistics import Statistics, indexed_columns
@@ -148,18 +154,22 @@ def test_a_filter_in_sql_is_true_wherever_it_is_true_of_a_row(rows: list[tuple[A
 
 
 @pytest.mark.parametrize(
-    ("feature", "is_read", "is_written"),
+    ("feature", "is_read", "is_appended_to", "is_overwritten"),
     [
-        ("catalogManaged", True, True),
-        ("columnMapping", True, True),
-        ("rowTracking", False, False),
-        ("unheardOf", False, False),
+        ("catalogManaged", True, True, True),
+        ("columnMapping", True, True, True),
+        ("rowTracking", False, True, False),
+        ("unheardOf", False, False, False),
     ],
 )
 def test_features_that_the_client_does_not_carry_out_are_refused_by_name(
-    feature: str, is_read: bool, is_written: bool
+    feature: str, is_read: bool, is_appended_to: bool, is_overwritten: bool
 ) -> None:
-    for check, allowed in ((check_readable, is_read), (check_writable, is_written)):
+    for check, allowed in (
+        (check_readable, is_read),
+        (check_appendable, is_appended_to),
+        (check_overwritable, is_overwritten),
+    ):
         made = definition(reader_features=frozenset({feature}), writer_features=frozenset({feature}))
         if allowed:
             check(made)
@@ -175,15 +185,15 @@ def test_features_that_the_client_does_not_carry_out_are_refused_by_name(
         ({"delta.identity.start": 1}, {}, "identity"),
         ({"delta.invariants": "{}"}, {}, "invariant"),
         ({}, {"delta.constraints.positive": "i > 0"}, "positive"),
-        ({}, {"delta.columnMapping.mode": "name"}, "maps its columns"),
     ],
 )
 def test_columns_and_constraints_that_are_computed_are_refused(metadata: Any, properties: Any, message: str) -> None:
     made = definition(properties=properties)
     fields = ({**made.fields[0], "metadata": metadata}, *made.fields[1:])
     made = Definition(fields, (), properties, frozenset(), frozenset())
-    with pytest.raises(Unsupported, match=message):
-        check_writable(made)
+    for check in (check_appendable, check_overwritable):
+        with pytest.raises(Unsupported, match=message):
+            check(made)
 
 
 def test_a_null_is_refused_where_the_table_takes_none_also_in_a_struct_and_a_list() -> None:

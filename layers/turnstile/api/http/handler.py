@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, Final, Protocol
@@ -124,7 +124,7 @@ class App:
         elsewhere: Callable[[], Iterable[Routes]] = tuple,
         renders: Mapping[str, Render] | None = None,
         bodies: BodyLimit | None = None,
-        media: Container[str] = (JSON,),
+        media: Collection[str] = (JSON,),
         telemetry: Telemetry | None = None,
         answer_bytes: int | None = None,
     ) -> None:
@@ -327,12 +327,12 @@ def response_of(result: Any, method: str, limit: int | None = None) -> Response:
     return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
 
 
-def _check_media_type(request: Request, known: Container[str]) -> None:
+def _check_media_type(request: Request, known: Collection[str]) -> None:
     """Refuses requests that a browser could send from a foreign page without asking first (an open
     local stack has no token)."""
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if media not in known:
-        text = f"the body must be declared as {JSON}, not {media or 'nothing'}"
+        text = f"the body must be declared as {' or '.join(sorted(known))}, not {media or 'nothing'}"
         raise UnsupportedMediaType(text, field="Content-Type", remedy=f"send 'Content-Type: {JSON}'")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
@@ -17,7 +18,7 @@ from turnstile.catalog.core.entities import without_head
 from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.rules import modify_table
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.names import check_uuid
 
 routes = Blueprint(__name__)
@@ -106,11 +107,14 @@ def _append(catalog: str, table_id: str) -> RowsAdded:
 
 
 def _wait_until_published(table_id: str, version: int) -> bool:
-    """Whether the version is in ``_delta_log``, after some seconds at most."""
+    """Whether the version is in ``_delta_log``, after some seconds at most. A failure to read is no
+    failure of the request, whose rows were added."""
     left_s = _WAIT_S
-    while services().commits.head(table_id).floor < version:
-        if left_s <= 0:
-            return False
-        pause(_LOOK_S)
-        left_s -= _LOOK_S
-    return True
+    with suppress(TurnstileError):
+        while services().commits.head(table_id).floor < version:
+            if left_s <= 0:
+                return False
+            pause(_LOOK_S)
+            left_s -= _LOOK_S
+        return True
+    return False

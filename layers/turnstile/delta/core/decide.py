@@ -157,7 +157,7 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
     if proposal.identities_needed < head.tail_from:  # I3: also for a table that is no longer active
         return Recall(tail_from=head.tail_from)
     if head.state != ACTIVE:
-        return _not_active(head)
+        return not_active(head)
     if head.undecided:
         return undecided_refusal(head)
     if proposal.oldest_needed < head.tail_from:
@@ -277,7 +277,8 @@ CONTENDED: Final = Refused(
 """The refusal after the last attempt. The proposal may be accepted yet."""
 
 
-def _not_active(head: TableHead) -> Refused:
+def not_active(head: TableHead) -> Refused:
+    """The refusal of a table in another state than active."""
     remedies = {
         DROPPED: "the table was dropped; reload the catalog",
         LEAVING: "the table is leaving the catalog; write to it through the file system once it has left",

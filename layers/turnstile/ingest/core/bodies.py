@@ -13,9 +13,12 @@ names without regard to case; a missing one is null.
 
 from __future__ import annotations
 
+import csv
+import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final
 
@@ -25,6 +28,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from pyarrow import types
 
+from turnstile.ingest.core.arrays import expanded_bytes, require_plain_buffers
 from turnstile.ingest.core.errors import InvalidRows, excerpt
 from turnstile.ingest.core.values import column_of
 from turnstile.store.core.errors import TooLarge
@@ -87,17 +91,10 @@ def plain_body(raw: bytes, encoding: str) -> bytes:
 
 def _gunzip(raw: bytes) -> bytes:
     """All members of a gzip stream, up to a byte more than the limit."""
-    plain = bytearray()
-    while raw and len(plain) <= PLAIN_BYTES:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            plain += member.decompress(raw, PLAIN_BYTES + 1 - len(plain))
-        except zlib.error as error:
-            raise _damage("gzip", error) from None
-        if not member.eof and len(plain) <= PLAIN_BYTES:
-            raise _damage("gzip", "it ends too early")
-        raw = member.unused_data
-    return bytes(plain)
+    try:
+        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(PLAIN_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damage("gzip", error) from None
 
 
 def _unzstd(raw: bytes) -> bytes:
@@ -175,6 +172,8 @@ def _array_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], Pl
 
 def _line_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], PlaceOf]:
     decoder = msgspec.json.Decoder(dict[str, Any], float_hook=hook)
+    with suppress(msgspec.MsgspecError, RecursionError, UnicodeError, ArithmeticError):
+        return [decoder.decode(plain)], lambda _: "row 1"  # one object, which may have many lines
     rows = []
     numbers = []
     for number, line in enumerate(plain.split(b"\n"), start=1):
@@ -185,6 +184,7 @@ def _line_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], Pla
         except (msgspec.MsgspecError, RecursionError, UnicodeError, ArithmeticError) as error:
             raise InvalidRows(f"line {number} is no JSON object: {error}", field="body") from None
         numbers.append(number)
+        _require_few(len(rows))
     return rows, lambda at: f"line {numbers[at]}"
 
 
@@ -192,7 +192,7 @@ def _batch(rows: Sequence[Row], place_of: PlaceOf, definition: Definition) -> pa
     """Rows with values by name in the columns of the table."""
     columns = {column.name.lower(): column for column in definition.schema}
     spelled: dict[str, list[str]] = {}
-    for name in set[str]().union(*rows):
+    for name in sorted(set[str]().union(*rows)):
         if name.lower() not in columns:
             at = next(at for at, row in enumerate(rows) if name in row)
             raise _unknown(name, place_of(at), definition)
@@ -201,13 +201,20 @@ def _batch(rows: Sequence[Row], place_of: PlaceOf, definition: Definition) -> pa
     arrays = []
     for name, column in columns.items():
         names = spelled.get(name, [])
-        if not names and name in defaulted:
+        if name in defaulted and (bare := _first_without(rows, names)) is not None:
             raise InvalidRows(
-                f"column {column.name!r} has a default value, which is not computed here", remedy="give the column"
+                f"{place_of(bare)}: column {column.name!r} has a default value, which is not computed here",
+                field=column.name,
+                remedy="give each row a value for it",
             )
         values = [row.get(names[0]) for row in rows] if len(names) == 1 else _values(rows, names, place_of)
         arrays.append(column_of(values, column, place_of))
     return pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
+
+
+def _first_without(rows: Sequence[Row], names: Sequence[str]) -> int | None:
+    """The position of the first row that has none of the names."""
+    return next((at for at, row in enumerate(rows) if not any(name in row for name in names)), None)
 
 
 def _values(rows: Sequence[Row], names: Sequence[str], place_of: PlaceOf) -> list[Any]:
@@ -232,25 +239,26 @@ def _unknown(name: str, place: str, definition: Definition) -> InvalidRows:
 
 
 def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
-    """Rows of texts: Arrow's reader splits them, and every text is converted as one of JSON."""
+    """Rows of texts: Arrow's reader splits them, and every text is converted as one of JSON. The
+    header is a row like the others to the reader, so that it guesses no type."""
+    columns = _columns_of_csv(plain)
+    if columns > len(definition.schema) + 1_000:
+        raise InvalidRows(f"the header has {columns} columns, and the table {len(definition.schema)}", field="body")
     bad: list[str] = []
 
     def note(row: Any) -> str:
         bad.append(f"row {row.number - 1}: {row.actual_columns} values, and the header has {row.expected_columns}")
         return "error"
 
-    header, _, _ = plain.partition(b"\n")
-    _require_few(plain.count(b"\n"))
-    columns = header.count(b",") + 1
-    if columns > len(definition.schema) + 1_000:
-        raise InvalidRows(f"the header has {columns} columns, and the table {len(definition.schema)}", field="body")
     try:
         table = pyarrow.csv.read_csv(
             io.BytesIO(plain),
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=max(1, len(plain))),
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=max(1, len(plain)), autogenerate_column_names=True
+            ),
             parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
             convert_options=pyarrow.csv.ConvertOptions(
-                column_types=_texts(header),
+                column_types={f"f{at}": pa.string() for at in range(columns)},
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
                 null_values=[""],
@@ -258,7 +266,9 @@ def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
         )
     except (pa.ArrowException, UnicodeError) as error:
         raise InvalidRows(bad[0] if bad else f"the body is no CSV: {error}", field="body") from None
-    names = table.column_names
+    _require_few(table.num_rows - 1)
+    header, table = table.slice(0, 1), table.slice(1)
+    names = [column[0].as_py() or "" for column in header.columns]
     if len({name.lower() for name in names}) < len(names):
         raise InvalidRows("the header has a column twice", field="body", remedy="give each column once")
     texts = {name: table.column(at).to_pylist() for at, name in enumerate(names)}
@@ -278,29 +288,21 @@ def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
     return [pa.RecordBatch.from_arrays(arrays, schema=definition.schema)]
 
 
-def _texts(header: bytes) -> dict[str, pa.DataType]:
-    """Every column of the header as a text: Arrow guesses no types then."""
+def _columns_of_csv(plain: bytes) -> int:
+    """How many columns the header has. Raises InvalidRows for a body that is cut within a value."""
+    if plain.count(b'"') % 2:
+        raise InvalidRows("the body is no CSV: a quotation mark has no partner", field="body", remedy="send it whole")
     try:
-        names = pyarrow.csv.read_csv(io.BytesIO(header.rstrip(b"\r") + b"\n")).column_names
-    except (pa.ArrowException, UnicodeError):
-        return {}
-    return dict.fromkeys(names, pa.string())
+        return len(next(csv.reader(io.StringIO(plain.decode(), newline="")), ()))
+    except (csv.Error, UnicodeError) as error:
+        raise InvalidRows(f"the body is no CSV: {error}", field="body") from None
 
 
 def _of_arrow(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
     try:
+        require_plain_buffers(plain)
         with pa.ipc.open_stream(pa.BufferReader(plain)) as reader:
-            batches = []
-            rows = 0
-            size = 0
-            for batch in reader:
-                rows += batch.num_rows
-                size += batch.nbytes
-                _require_few(rows)
-                _require_small(size)
-                batch.validate(full=True)
-                batches.append(batch)
-            return _conform(reader.schema, batches, definition)
+            return _conform(reader.schema, reader, definition)
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InvalidRows(f"the body is no Arrow stream: {error}", field="body") from None
 
@@ -308,16 +310,31 @@ def _of_arrow(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
 def _of_parquet(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
     try:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(plain)) as file:
-            _require_few(file.metadata.num_rows)
-            batches = []
-            size = 0
-            for batch in file.iter_batches(batch_size=8_192, use_threads=False):
-                size += batch.nbytes
-                _require_small(size)
-                batches.append(batch)
+            texts = _checked_texts(file)
+        with pyarrow.parquet.ParquetFile(pa.BufferReader(plain), read_dictionary=texts) as file:
+            batches = file.iter_batches(batch_size=8_192, use_threads=False)
             return _conform(file.schema_arrow, batches, definition)
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InvalidRows(f"the body is no Parquet file: {error}", field="body") from None
+
+
+def _checked_texts(file: pyarrow.parquet.ParquetFile) -> list[str]:
+    """The columns of texts and bytes, which are read as dictionaries: a page may name a long value
+    again and again. Raises TooLarge by the sizes that the file says it has."""
+    metadata = file.metadata
+    _require_few(metadata.num_rows)
+    columns = [file.schema.column(at) for at in range(len(file.schema))]
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        chunks = [group.column(at) for at in range(group.num_columns)]
+        _require_small(sum(chunk.total_uncompressed_size for chunk in chunks))
+        _require_small(
+            sum(chunk.num_values * max(1, column.length) for chunk, column in zip(chunks, columns, strict=True))
+        )
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY" and _is_text(column)]
+
+
+def _is_text(column: pyarrow.parquet.ColumnSchema) -> bool:
+    return column.logical_type.type in ("STRING", "NONE", "JSON", "ENUM")
 
 
 def _require_small(size: int) -> None:
@@ -327,4 +344,14 @@ def _require_small(size: int) -> None:
 
 def _conform(schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: Definition) -> list[pa.RecordBatch]:
     conformer = Conformer(schema, definition.schema, columns_with_default(definition))
-    return [rows for batch in batches for rows in conformer.conform(batch)]
+    found: list[pa.RecordBatch] = []
+    rows = 0
+    size = 0
+    for batch in batches:
+        rows += batch.num_rows
+        _require_few(rows)
+        batch.validate(full=True)
+        size += sum(expanded_bytes(values) for values in batch.columns)
+        _require_small(size)
+        found += conformer.conform(batch)
+    return found

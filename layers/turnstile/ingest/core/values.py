@@ -37,7 +37,7 @@ _WHOLE: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _MOMENT: Final = re.compile(
-    r"(?P<date>\d{4}-\d{2}-\d{2})(?:[T ](?P<time>\d{2}:\d{2}(?::\d{2})?)(?:\.(?P<part>\d{1,9}))?"
+    r"(?P<date>\d{4}-\d{2}-\d{2})(?:[T ](?P<time>\d{2}:\d{2}(?::\d{2}(?:\.(?P<part>\d{1,9}))?)?)"
     r"\s?(?P<zone>Z|UTC|[+-]\d{2}(?::?\d{2})?)?)?",
     re.ASCII,
 )
@@ -258,7 +258,7 @@ def _moment(value: Any) -> tuple[datetime, str]:
     if match is None:
         raise _misfit(value, "a time, as 2026-01-31T12:00:00.5Z")
     part = (match["part"] or "")[:6].ljust(6, "0")
-    time = match["time"] or "00:00:00"
+    time = (match["time"] or "00:00:00").partition(".")[0]
     zone = match["zone"] or ""
     try:
         moment = datetime.fromisoformat(f"{match['date']}T{time}{':00' if len(time) == 5 else ''}.{part}")
@@ -330,10 +330,11 @@ def _map(type: pa.DataType) -> Convert:
     def convert(value: Any) -> list[tuple[Any, Any]]:
         if not isinstance(value, Mapping):
             raise _misfit(value, "an object")
-        return [
-            (_inner(name, type.key_field, key_of, ".key"), _inner(each, item, inner, f"[{excerpt(name)}]"))
-            for name, each in value.items()
-        ]
+        keys = [_inner(name, type.key_field, key_of, ".key") for name in value]
+        if len(set(keys)) < len(keys):
+            raise BadValue("two keys of the map are the same in the column's type")
+        items = [_inner(each, item, inner, f"[{excerpt(name)}]") for name, each in value.items()]
+        return list(zip(keys, items, strict=True))
 
     return convert
 
