@@ -1,8 +1,8 @@
 """Builds the content of a layer in a folder: ``python3.13 layers/build.py shared FOLDER``. ``sam
 build`` calls it (``Makefile``).
 
-    shared    the functions' packages and our own            (shared.txt)
-    arrow     pyarrow, for the function of light work alone    (arrow.txt)
+    shared    the functions' packages and our own                (shared.txt)
+    arrow     pyarrow, for functions that read or write Parquet    (arrow.txt)
 
 Packages are installed for the functions' Python and architecture on every machine, and pip compares
 every file with its hash in the list. Of botocore's descriptions of services only the called ones
