@@ -32,7 +32,7 @@ def spilled() -> tuple[RowLake, list[dict[str, Any]]]:
     lake = row_lake(
         column("p", "long"), column("name", "string"), *(column(name, "string") for name in columns), partitions=["p"]
     )
-    rows = [{"p": p, "name": f"n{p}"} | {name: numbers.randbytes(16).hex() for name in columns} for p in range(3)]
+    rows = [{"p": p // 2, "name": f"n{p}"} | {name: numbers.randbytes(16).hex() for name in columns} for p in range(12)]
     return lake, rows
 
 
