@@ -303,7 +303,7 @@ def _of_arrow(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
         require_plain_buffers(plain)
         with pa.ipc.open_stream(pa.BufferReader(plain)) as reader:
             return _conform(reader.schema, reader, definition)
-    except (pa.ArrowException, OSError, MemoryError) as error:
+    except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
         raise InvalidRows(f"the body is no Arrow stream: {error}", field="body") from None
 
 
@@ -314,22 +314,19 @@ def _of_parquet(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(plain), read_dictionary=texts) as file:
             batches = file.iter_batches(batch_size=8_192, use_threads=False)
             return _conform(file.schema_arrow, batches, definition)
-    except (pa.ArrowException, OSError, MemoryError) as error:
+    except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
         raise InvalidRows(f"the body is no Parquet file: {error}", field="body") from None
 
 
 def _checked_texts(file: pyarrow.parquet.ParquetFile) -> list[str]:
     """The columns of texts and bytes, which are read as dictionaries: a page may name a long value
-    again and again. Raises TooLarge by the sizes that the file says it has."""
+    again and again. Raises TooLarge by the sizes that the file says it has. Not by its column
+    chunks: pyarrow ends the process where their metadata are damaged."""
     metadata = file.metadata
     _require_few(metadata.num_rows)
     columns = [file.schema.column(at) for at in range(len(file.schema))]
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        chunks = [group.column(at) for at in range(group.num_columns)]
-        _require_small(sum(chunk.total_uncompressed_size for chunk in chunks))
-        _require_small(
-            sum(chunk.num_values * max(1, column.length) for chunk, column in zip(chunks, columns, strict=True))
-        )
+    _require_small(sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)))
+    _require_small(metadata.num_rows * sum(max(0, column.length) for column in columns))
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY" and _is_text(column)]
 
 
