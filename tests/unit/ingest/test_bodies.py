@@ -69,6 +69,7 @@ def zstd(raw: bytes) -> bytes:
         (zstd(b"rows" * 10), "zstd"),
         (zstd(b"rows" * 4) + zstd(b"rows" * 6), "Zstd"),
     ],
+    ids=["none", "identity", "gzip", "x-gzip", "members", "zeros", "zstd", "frames"],
 )
 def test_a_body_is_decompressed_whole(raw: bytes, encoding: str) -> None:
     assert plain_body(raw, encoding) == b"rows" * 10
@@ -257,6 +258,7 @@ def test_a_name_of_a_column_may_have_a_line_break_where_the_table_maps_its_colum
         (arrow_body(pa.table({"id": [1]})), ARROW),
         (parquet_body(pa.table({"id": [1]})), PARQUET),
     ],
+    ids=["one of two", "json", "csv", "arrow", "parquet"],
 )
 def test_a_row_without_a_value_for_a_column_with_a_default_is_refused(body: bytes, media: str) -> None:
     table = definition_of(column("id", "long"), column("C", "string", CURRENT_DEFAULT="'x'"))

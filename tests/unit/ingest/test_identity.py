@@ -74,7 +74,7 @@ def test_a_sequence_is_passed_by_the_same_or_a_later_one() -> None:
         assert refused is not None and refused.details["last"] == 5
 
 
-def produced(lake: RowLake, sequence: int) -> None:
+def produce(lake: RowLake, sequence: int) -> None:
     answer = lake.send([{"id": sequence}], Turnstile_Producer="till-1", Turnstile_Sequence=str(sequence))
     assert answer.status == 200, answer.text
 
@@ -82,8 +82,8 @@ def produced(lake: RowLake, sequence: int) -> None:
 @pytest.mark.parametrize("is_published", [False, True])
 def test_the_last_sequence_is_found_in_the_commit_that_recorded_it(is_published: bool) -> None:
     lake = row_lake()
-    produced(lake, 4)
-    produced(lake, 9)
+    produce(lake, 4)
+    produce(lake, 9)
     if is_published:
         lake.lake.publish()
     sequences = Sequences(lake.world)
@@ -92,13 +92,13 @@ def test_the_last_sequence_is_found_in_the_commit_that_recorded_it(is_published:
     lake.lake.forget_requests()
     assert sequences.last_of(lake.lake.head, "till-1") == 9
     assert lake.world.storages.requests == []
-    produced(lake, 11)
+    produce(lake, 11)
     assert sequences.last_of(lake.lake.head, "till-1") == 11
 
 
 def test_a_producer_whose_commit_was_removed_from_the_log_has_no_last_sequence() -> None:
     lake = row_lake()
-    produced(lake, 4)
+    produce(lake, 4)
     lake.lake.publish()
     lake.evict(1)
     for name in [name for name in lake.world.storages.files if name.endswith(f"{1:020d}.json")]:
