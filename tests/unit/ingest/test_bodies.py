@@ -181,6 +181,21 @@ def test_more_rows_than_a_request_may_have_are_refused(media: str, monkeypatch: 
         rows(body(4), media)
 
 
+@pytest.mark.parametrize("media", [JSON, LINES, CSV, ARROW, PARQUET])
+def test_few_rows_of_many_columns_are_refused_before_their_nulls_take_memory(media: str) -> None:
+    table = definition_of(*(column(f"c{number}", "long") for number in range(1_000)))
+    values = pa.table({"c0": [1] * 20_000})
+    body = {
+        JSON: b"[" + b",".join([b"{}"] * 20_000) + b"]",
+        LINES: b"{}\n" * 20_000,
+        CSV: b"c0\n" + b"1\n" * 20_000,
+        ARROW: arrow_body(values),
+        PARQUET: parquet_body(values),
+    }[media]
+    with pytest.raises(TooLarge, match="rows of 1000 columns are over the limit"):
+        rows(body, media, table)
+
+
 # -- CSV ----------------------------------------------------------------------------------------------------------------
 
 

@@ -182,6 +182,18 @@ def test_what_json_does_not_have_is_refused(text: bytes) -> None:
             value_of(type, text)
 
 
+@pytest.mark.parametrize("type", ["double", "decimal(10,2)", "long", "date", "timestamp", "boolean", "binary"])
+def test_a_text_of_a_million_characters_is_refused_in_one_pass(type: str) -> None:
+    for text in (
+        "1" * 1_000_000 + "x",
+        "1." + "1" * 1_000_000 + "x",
+        " " * 1_000_000 + "x",
+        "2026-01-31T" + "1" * 1_000_000,
+    ):
+        with pytest.raises(InvalidRows):
+            value_of(type, text)
+
+
 def test_a_text_with_half_of_a_pair_of_surrogates_is_refused() -> None:
     with pytest.raises(InvalidRows, match="half of a pair"):
         value_of("string", "x\ud800")
