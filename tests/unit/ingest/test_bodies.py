@@ -376,6 +376,25 @@ def test_a_stream_of_arrow_whose_buffers_are_compressed_is_refused() -> None:
     assert len(rows(arrow_body(encoded), ARROW)) == 100
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([bytes([at]) * 16 for at in range(200)] * 400, pa.binary(16)),
+        pa.array([b"x" * (at % 7) for at in range(200)] * 400, pa.large_binary()),
+        pa.array([b"longer than twelve" * (at % 7) for at in range(200)] * 400, pa.binary_view()),
+    ],
+    ids=["fixed", "large", "view"],
+)
+def test_dictionaries_of_bytes_take_what_their_values_take(values: pa.Array) -> None:
+    table = definition_of(column("b", "binary"))
+    plain = values.cast(pa.binary())
+    encoded = plain.dictionary_encode()
+    wider = pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(values.type))
+    for given in (values, wider):
+        (batch,) = rows_of(arrow_body(pa.table({"b": given})), ARROW, table)
+        assert batch.column(0).equals(plain)
+
+
 LONG = "x" * 1_000_000
 
 
@@ -401,9 +420,15 @@ def repeated_in_parquet() -> bytes:
     return parquet_body(pa.table({"Name": values}), compression="zstd", dictionary_pagesize_limit=2 * len(LONG))
 
 
+def nulls_in_a_list() -> bytes:
+    offsets = pa.array([0, 2**31 - 1], pa.int32())
+    return arrow_body(pa.table({"l": pa.ListArray.from_arrays(offsets, pa.nulls(2**31 - 1))}))
+
+
 @pytest.mark.parametrize(
     ("make", "media"),
     [
+        (nulls_in_a_list, ARROW),
         (repeated_in_arrow, ARROW),
         (repeated_in_lists, ARROW),
         (repeated_in_views, ARROW),

@@ -354,7 +354,7 @@ def _conformed(schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition:
         rows += batch.num_rows
         _require_fits(rows, definition)
         batch.validate(full=True)
-        size += sum(expanded_bytes(values) for values in batch.columns)
+        size += sum(expanded_bytes(values) for values in batch.columns if not types.is_null(values.type))
         _require_small(size)
         found += conformer.conform(batch)
     return found
