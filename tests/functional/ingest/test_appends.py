@@ -23,7 +23,7 @@ from tests.support.fakes.rows import (
     arrow_body,
     column,
     list_of,
-    mapped,
+    mapped_column,
     parquet_body,
     row_lake,
     struct_of,
@@ -41,7 +41,7 @@ def lake() -> RowLake:
     return row_lake()
 
 
-def produced(lake: RowLake, sequence: int, rows: Any = None, producer: str = "till-1") -> Any:
+def produce(lake: RowLake, sequence: int, rows: Any = None, producer: str = "till-1") -> Any:
     headers = {"Turnstile_Producer": producer, "Turnstile_Sequence": str(sequence)}
     return lake.send(rows or [{"id": sequence}], **headers)
 
@@ -172,37 +172,37 @@ def test_a_key_that_is_no_uuid_is_refused(lake: RowLake, key: str) -> None:
 
 @pytest.mark.parametrize("is_evicted", [False, True])
 def test_i26_a_producers_request_that_is_sent_again_gets_its_version(lake: RowLake, is_evicted: bool) -> None:
-    assert [produced(lake, sequence).json["version"] for sequence in (3, 5)] == [1, 2]
+    assert [produce(lake, sequence).json["version"] for sequence in (3, 5)] == [1, 2]
     lake.lake.publish()
     if is_evicted:
         lake.evict(1)
     for sequence, version in ((3, 1), (5, 2)):
-        answer = produced(lake, sequence).json
+        answer = produce(lake, sequence).json
         assert (answer["outcome"], answer["version"]) == ("replayed", version)
     latest = lake.lake.head.latest
-    assert produced(lake, 6).json["version"] == latest + 1
-    assert produced(lake, 5, producer="till-2").json["version"] == latest + 2
+    assert produce(lake, 6).json["version"] == latest + 1
+    assert produce(lake, 5, producer="till-2").json["version"] == latest + 2
     txn = lake.actions()[latest + 1][1]["txn"]
     assert (txn["appId"], txn["version"]) == ("turnstile.rows/till-1", 6)
 
 
 def test_i26_other_rows_under_the_identity_of_a_request_are_refused(lake: RowLake) -> None:
-    produced(lake, 1)
+    produce(lake, 1)
     before = lake.lake.state()
-    refused(produced(lake, 1, [{"id": 9}]), 422, "KeyReused", "Idempotency-Key")
+    refused(produce(lake, 1, [{"id": 9}]), 422, "KeyReused", "Idempotency-Key")
     assert lake.lake.state() == before
 
 
 def test_i26_a_producers_request_that_is_sent_twice_at_once_is_added_once(lake: RowLake) -> None:
-    before_next_write(lake.world, lambda: produced(lake, 1))
-    answer = produced(lake, 1).json
+    before_next_write(lake.world, lambda: produce(lake, 1))
+    answer = produce(lake, 1).json
     assert (answer["outcome"], answer["version"]) == ("replayed", 1)
     assert [row["id"] for row in lake.rows()] == [1]
 
 
 def test_a_producer_that_sends_two_requests_at_once_has_both_added(lake: RowLake) -> None:
-    before_next_write(lake.world, lambda: produced(lake, 1))
-    assert produced(lake, 2).json["version"] == 2
+    before_next_write(lake.world, lambda: produce(lake, 1))
+    assert produce(lake, 2).json["version"] == 2
     assert [row["id"] for row in lake.rows()] == [1, 2]
     assert len(lake.files()) == 2
 
@@ -452,13 +452,13 @@ def test_each_partition_is_a_file_without_the_partition_columns() -> None:
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_a_table_that_maps_its_columns_has_the_names_and_ids_of_its_files(mode: str) -> None:
-    inner = struct_of(mapped("first name", "string", 4, "col-4"))
-    other = struct_of(mapped("first name", "string", 6, "col-6"))
+    inner = struct_of(mapped_column("first name", "string", 4, "col-4"))
+    other = struct_of(mapped_column("first name", "string", 6, "col-6"))
     lake = row_lake(
-        mapped("the id", "long", 1, "col-1"),
-        mapped("p", "string", 2, "col-2"),
-        mapped("who", inner, 3, "col-3"),
-        mapped("all", list_of(other), 5, "col-5"),
+        mapped_column("the id", "long", 1, "col-1"),
+        mapped_column("p", "string", 2, "col-2"),
+        mapped_column("who", inner, 3, "col-3"),
+        mapped_column("all", list_of(other), 5, "col-5"),
         partitions=["p"],
         features=["columnMapping"],
         **{"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "6"},

@@ -21,11 +21,11 @@ PRODUCER = {"Turnstile_Producer": "till-1", "Turnstile_Sequence": "7"}
 IDENTITIES = [pytest.param(KEY, id="key"), pytest.param(PRODUCER, id="producer")]
 
 
-def plain() -> tuple[RowLake, list[dict[str, Any]]]:
+def plain_table() -> tuple[RowLake, list[dict[str, Any]]]:
     return row_lake(), [{"id": 1, "name": "Ada"}, {"id": 2, "name": None}]
 
 
-def spilled() -> tuple[RowLake, list[dict[str, Any]]]:
+def large_append() -> tuple[RowLake, list[dict[str, Any]]]:
     """An append that is too large for the row of the table: an obj has its content."""
     numbers = random.Random(7)
     columns = [f"c{at}" for at in range(30)]
@@ -36,9 +36,9 @@ def spilled() -> tuple[RowLake, list[dict[str, Any]]]:
     return lake, rows
 
 
-def evicted() -> tuple[RowLake, list[dict[str, Any]]]:
+def table_with_short_tail() -> tuple[RowLake, list[dict[str, Any]]]:
     """A table whose tail has lost entries, and whose producer has sent before."""
-    lake, rows = plain()
+    lake, rows = plain_table()
     lake.send([{"id": 0}], Turnstile_Producer="till-1", Turnstile_Sequence="6")
     lake.lake.publish()
     lake.evict(1)
@@ -46,7 +46,7 @@ def evicted() -> tuple[RowLake, list[dict[str, Any]]]:
 
 
 Make = Callable[[], tuple[RowLake, list[dict[str, Any]]]]
-TABLES = [pytest.param(make, id=make.__name__) for make in (plain, spilled, evicted)]
+TABLES = [pytest.param(make, id=make.__name__) for make in (plain_table, large_append, table_with_short_tail)]
 
 
 def twin(lake: RowLake) -> RowLake:
@@ -75,7 +75,7 @@ def test_i26_a_failure_at_any_write_and_the_same_request_again_add_the_rows_once
     without.open(faulty.world)
     assert without.send(rows, **headers).json["rows"] == len(rows)
     writes = len(faulty.writes)
-    assert ("put" in faulty.writes) == (make is spilled)
+    assert ("put" in faulty.writes) == (make is large_append)
     for at in range(1, writes + 1):
         own = twin(lake)
         own.open(Faulty(own.world, at, how).world)
@@ -122,7 +122,7 @@ class Failing:
         return request
 
 
-def failing(world: FakeWorld, at: int, error: BaseException) -> tuple[Any, list[str]]:
+def failing_world(world: FakeWorld, at: int, error: BaseException) -> tuple[Any, list[str]]:
     """The world with a failure at its ``at``-th request, reads included; and the requests."""
     from turnstile.store.ports import World
 
@@ -149,12 +149,12 @@ def test_i26_a_failure_at_any_request_also_a_read_is_no_success_and_the_rows_are
 ) -> None:
     lake, rows = make()
     without = twin(lake)
-    world, requests = failing(without.world, 0, error)
+    world, requests = failing_world(without.world, 0, error)
     without.open(world)
     assert without.send(rows, **headers).status == 200
     for at in range(1, len(requests) + 1):
         own = twin(lake)
-        own.open(failing(own.world, at, error)[0])
+        own.open(failing_world(own.world, at, error)[0])
         try:
             answer = own.send(rows, **headers)
         except Crash:
@@ -173,16 +173,16 @@ def test_i26_a_failure_at_any_request_also_a_read_is_no_success_and_the_rows_are
 
 @pytest.mark.parametrize("headers", IDENTITIES)
 def test_i26_when_earlier_requests_cannot_be_looked_for_the_outcome_is_unknown(headers: dict[str, str]) -> None:
-    lake, rows = evicted()
+    lake, rows = table_with_short_tail()
     assert lake.send(rows, **headers).status == 200
     lake.lake.publish()
     lake.evict(lake.lake.head.latest)
     for error in (StorageFault("no answer"), Throttled()):
         own = twin(lake)
-        world, requests = failing(own.world, 0, error)
+        world, requests = failing_world(own.world, 0, error)
         own.open(world)
         own.send(rows, **headers)
         own = twin(lake)
-        own.open(failing(own.world, requests.index("get_many") + 1, error)[0])
+        own.open(failing_world(own.world, requests.index("get_many") + 1, error)[0])
         refused(own.send(rows, **headers), 500, "CommitStateUnknown")
         assert count(own, rows) == len(rows)

@@ -25,13 +25,13 @@ def ingest() -> Function:
 
 
 @functools.cache
-def stocked() -> Realm:
+def stock() -> Realm:
     return Realm()
 
 
 @pytest.fixture
 def realm() -> Realm:
-    made = stocked().copy()
+    made = stock().copy()
     ingest().use_world(made.world)
     return made
 

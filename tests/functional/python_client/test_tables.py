@@ -150,7 +150,7 @@ def test_while_an_earlier_append_with_its_id_cannot_be_looked_for_nothing_is_app
     assert table.append(rows(1)) == 1
 
 
-def tracked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Table:
+def tracked_table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Table:
     """A table that tracks rows, which this client does not create by itself."""
     with monkeypatch.context() as patched:
         patched.setitem(SETTABLE, "delta.checkpointInterval", ("rowTracking", "domainMetadata"))
@@ -174,7 +174,7 @@ def commit_of(server: Server, table: Table, version: int) -> list[dict[str, Any]
 def test_rows_of_a_table_that_tracks_them_get_ids_from_the_server(
     server: Server, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = tracked(lake, monkeypatch)
+    table = tracked_table(lake, monkeypatch)
     table.append(rows(1, 2))
     table.append(rows(3))
     added = [action["add"] for version in (1, 2) for action in commit_of(server, table, version) if "add" in action]
@@ -187,7 +187,7 @@ def test_rows_of_a_table_that_tracks_them_get_ids_from_the_server(
 def test_an_append_with_more_than_a_request_to_a_table_that_tracks_rows_is_to_be_made_in_parts(
     server: Server, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = tracked(lake, monkeypatch)
+    table = tracked_table(lake, monkeypatch)
     monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
     with pytest.raises(Unsupported, match="append the rows in parts"):
         table.append(rows(1))

@@ -35,7 +35,7 @@ def column(name: str, type: Any, *, nullable: bool = True, **metadata: Any) -> d
     return {"name": name, "type": type, "nullable": nullable, "metadata": metadata}
 
 
-def mapped(name: str, type: Any, id: int, stored: str) -> dict[str, Any]:
+def mapped_column(name: str, type: Any, id: int, stored: str) -> dict[str, Any]:
     """A column of a table that maps its columns."""
     return column(name, type, **{"delta.columnMapping.id": id, "delta.columnMapping.physicalName": stored})
 

@@ -64,11 +64,15 @@ def zstd(raw: bytes) -> bytes:
         (b"rows" * 10, "identity"),
         (gzip.compress(b"rows" * 10, mtime=0), "gzip"),
         (gzip.compress(b"rows" * 10, mtime=0), " X-GZIP "),
-        (gzip.compress(b"rows" * 4, mtime=0) + gzip.compress(b"", mtime=0) + gzip.compress(b"rows" * 6, mtime=0), "gzip"),
+        (
+            gzip.compress(b"rows" * 4, mtime=0) + gzip.compress(b"", mtime=0) + gzip.compress(b"rows" * 6, mtime=0),
+            "gzip",
+        ),
         (gzip.compress(b"rows" * 10, mtime=0) + b"\0" * 7, "gzip"),
         (zstd(b"rows" * 10), "zstd"),
         (zstd(b"rows" * 4) + zstd(b"rows" * 6), "Zstd"),
     ],
+    ids=["none", "identity", "gzip", "x-gzip", "members", "zeros", "zstd", "frames"],
 )
 def test_a_body_is_decompressed_whole(raw: bytes, encoding: str) -> None:
     assert plain_body(raw, encoding) == b"rows" * 10
@@ -180,6 +184,21 @@ def test_more_rows_than_a_request_may_have_are_refused(media: str, monkeypatch: 
         rows(body(4), media)
 
 
+@pytest.mark.parametrize("media", [JSON, LINES, CSV, ARROW, PARQUET])
+def test_few_rows_of_many_columns_are_refused_before_their_nulls_take_memory(media: str) -> None:
+    table = definition_of(*(column(f"c{number}", "long") for number in range(1_000)))
+    values = pa.table({"c0": [1] * 20_000})
+    body = {
+        JSON: b"[" + b",".join([b"{}"] * 20_000) + b"]",
+        LINES: b"{}\n" * 20_000,
+        CSV: b"c0\n" + b"1\n" * 20_000,
+        ARROW: arrow_body(values),
+        PARQUET: parquet_body(values),
+    }[media]
+    with pytest.raises(TooLarge, match="rows of 1000 columns are over the limit"):
+        rows(body, media, table)
+
+
 # -- CSV ----------------------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +276,7 @@ def test_a_name_of_a_column_may_have_a_line_break_where_the_table_maps_its_colum
         (arrow_body(pa.table({"id": [1]})), ARROW),
         (parquet_body(pa.table({"id": [1]})), PARQUET),
     ],
+    ids=["one of two", "json", "csv", "arrow", "parquet"],
 )
 def test_a_row_without_a_value_for_a_column_with_a_default_is_refused(body: bytes, media: str) -> None:
     table = definition_of(column("id", "long"), column("C", "string", CURRENT_DEFAULT="'x'"))
@@ -359,6 +379,25 @@ def test_a_stream_of_arrow_whose_buffers_are_compressed_is_refused() -> None:
     assert len(rows(arrow_body(encoded), ARROW)) == 100
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([bytes([at]) * 16 for at in range(200)] * 400, pa.binary(16)),
+        pa.array([b"x" * (at % 7) for at in range(200)] * 400, pa.large_binary()),
+        pa.array([b"longer than twelve" * (at % 7) for at in range(200)] * 400, pa.binary_view()),
+    ],
+    ids=["fixed", "large", "view"],
+)
+def test_dictionaries_of_bytes_take_what_their_values_take(values: pa.Array) -> None:
+    table = definition_of(column("b", "binary"))
+    plain = values.cast(pa.binary())
+    encoded = plain.dictionary_encode()
+    wider = pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(values.type))
+    for given in (values, wider):
+        (batch,) = rows_of(arrow_body(pa.table({"b": given})), ARROW, table)
+        assert batch.column(0).equals(plain)
+
+
 LONG = "x" * 1_000_000
 
 
@@ -384,9 +423,15 @@ def repeated_in_parquet() -> bytes:
     return parquet_body(pa.table({"Name": values}), compression="zstd", dictionary_pagesize_limit=2 * len(LONG))
 
 
+def nulls_in_a_list() -> bytes:
+    offsets = pa.array([0, 2**31 - 1], pa.int32())
+    return arrow_body(pa.table({"l": pa.ListArray.from_arrays(offsets, pa.nulls(2**31 - 1))}))
+
+
 @pytest.mark.parametrize(
     ("make", "media"),
     [
+        (nulls_in_a_list, ARROW),
         (repeated_in_arrow, ARROW),
         (repeated_in_lists, ARROW),
         (repeated_in_views, ARROW),

@@ -18,7 +18,7 @@ from tests.support.fakes.rows import (
     definition_of,
     list_of,
     map_of,
-    mapped,
+    mapped_column,
     struct_of,
 )
 from turnstile.ingest.core.bodies import rows_of
@@ -188,15 +188,15 @@ def test_statistics_are_of_the_columns_that_the_table_names() -> None:
 
 # -- column mapping ----------------------------------------------------------------------------------------------------
 
-INNER = struct_of(mapped("first name", "string", 4, "col-4"), mapped("n", "long", 5, "col-5"))
-LISTED = struct_of(mapped("first name", "string", 8, "col-8"))
-KEYED = struct_of(mapped("first name", "string", 10, "col-10"))
+INNER = struct_of(mapped_column("first name", "string", 4, "col-4"), mapped_column("n", "long", 5, "col-5"))
+LISTED = struct_of(mapped_column("first name", "string", 8, "col-8"))
+KEYED = struct_of(mapped_column("first name", "string", 10, "col-10"))
 COLUMNS = (
-    mapped("the id", "long", 1, "col-1"),
-    mapped("p=q", "date", 2, "col-2"),
-    mapped("who", INNER, 3, "col-3"),
-    mapped("all", list_of(LISTED), 7, "col-7"),
-    mapped("by", map_of("string", KEYED), 9, "col-9"),
+    mapped_column("the id", "long", 1, "col-1"),
+    mapped_column("p=q", "date", 2, "col-2"),
+    mapped_column("who", INNER, 3, "col-3"),
+    mapped_column("all", list_of(LISTED), 7, "col-7"),
+    mapped_column("by", map_of("string", KEYED), 9, "col-9"),
 )
 
 
@@ -244,7 +244,7 @@ def test_files_of_mapped_columns_have_physical_names_and_ids(mode: str) -> None:
 
 
 def test_columns_without_their_ids_are_refused_by_name() -> None:
-    table = definition_of(mapped("a", "long", 1, "col-1"), column("b", "long"), **{"columnMapping.mode": "id"})
+    table = definition_of(mapped_column("a", "long", 1, "col-1"), column("b", "long"), **{"columnMapping.mode": "id"})
     with pytest.raises(Unsupported, match="its column 'b' has no"):
         Layout(table)
 

@@ -88,16 +88,16 @@ def tables(draw: st.DrawFn, *, nested: bool) -> tuple[Definition, list[dict[str,
     return definition_of(*columns), draw(st.lists(st.fixed_dictionaries(row), min_size=1, max_size=6))
 
 
-def shown(value: Any, type: pa.DataType) -> Any:
+def to_json(value: Any, type: pa.DataType) -> Any:
     """The value as JSON has it."""
     if value is None:
         return None
     if pa.types.is_struct(type):
-        return {member.name: shown(value[member.name], member.type) for member in type}
+        return {member.name: to_json(value[member.name], member.type) for member in type}
     if pa.types.is_list(type):
-        return [shown(each, type.value_type) for each in value]
+        return [to_json(each, type.value_type) for each in value]
     if pa.types.is_map(type):
-        return {key: shown(each, type.item_type) for key, each in value.items()}
+        return {key: to_json(each, type.item_type) for key, each in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Decimal):
@@ -117,7 +117,7 @@ def _entries(value: Any) -> Any:
     return list(value.items()) if isinstance(value, dict) and "Y" not in value else value
 
 
-def decoded(body: bytes, media: str, definition: Definition) -> str:
+def decode(body: bytes, media: str, definition: Definition) -> str:
     return str(pa.Table.from_batches(rows_of(body, media, definition), definition.schema).to_pylist())
 
 
@@ -130,27 +130,27 @@ def test_rows_of_all_types_are_the_same_in_json_arrow_and_parquet(
     arrow = arrow_table(definition, rows)
     expected = str(arrow.to_pylist())
     texts = [
-        json.dumps({field.name: shown(row[field.name], field.type) for field in definition.schema}) for row in rows
+        json.dumps({field.name: to_json(row[field.name], field.type) for field in definition.schema}) for row in rows
     ]
-    assert decoded(f"[{','.join(texts)}]".encode(), JSON, definition) == expected
-    assert decoded("\n".join(texts).encode(), LINES, definition) == expected
-    assert decoded(arrow_body(arrow), ARROW, definition) == expected
-    assert decoded(parquet_body(arrow), PARQUET, definition) == expected
+    assert decode(f"[{','.join(texts)}]".encode(), JSON, definition) == expected
+    assert decode("\n".join(texts).encode(), LINES, definition) == expected
+    assert decode(arrow_body(arrow), ARROW, definition) == expected
+    assert decode(parquet_body(arrow), PARQUET, definition) == expected
 
 
 @settings(max_examples=examples(60))
 @given(tables(nested=False))
 def test_rows_of_flat_types_are_the_same_in_csv(table: tuple[Definition, list[dict[str, Any]]]) -> None:
     definition, rows = table
-    texts = [{field.name: _text(shown(row[field.name], field.type)) for field in definition.schema} for row in rows]
+    texts = [{field.name: _text(to_json(row[field.name], field.type)) for field in definition.schema} for row in rows]
     body = csv_body(texts, definition.schema.names)
     has_line = any(value is not None for row in texts for value in row.values()) or len(definition.schema) > 1
     if not has_line:  # rows of one column without a value are lines without a character
         with pytest.raises(InvalidRows, match="no rows"):
-            decoded(body, CSV, definition)
+            decode(body, CSV, definition)
         return
     kept = [row for row in rows if len(row) > 1 or next(iter(row.values())) is not None]
-    assert decoded(body, CSV, definition) == str(arrow_table(definition, kept).to_pylist())
+    assert decode(body, CSV, definition) == str(arrow_table(definition, kept).to_pylist())
 
 
 def _text(value: Any) -> str | None:
@@ -196,7 +196,7 @@ def _seeds() -> dict[str, list[bytes]]:
     }
 
 
-def mutated(body: bytes, numbers: random.Random) -> bytes:
+def mutate(body: bytes, numbers: random.Random) -> bytes:
     """The body with some bytes changed, removed, doubled or cut off."""
     raw = bytearray(body)
     for _ in range(numbers.randint(1, 4)):
@@ -225,7 +225,7 @@ def mutated(body: bytes, numbers: random.Random) -> bytes:
 @example(seed=3599)
 def test_bytes_of_any_kind_are_rows_or_refused(media: str, seed: int) -> None:
     numbers = random.Random(seed)
-    body = mutated(numbers.choice(_seeds()[media]), numbers)
+    body = mutate(numbers.choice(_seeds()[media]), numbers)
     if numbers.randrange(10) == 0:
         body = numbers.randbytes(numbers.randint(0, 200))
     with suppress(InvalidRows, TooLarge, DataMismatch):
@@ -240,4 +240,4 @@ def test_compressed_bytes_of_any_kind_are_a_body_or_refused(seed: int, encoding:
     numbers = random.Random(seed)
     whole = gzip.compress(b"rows" * 50) if encoding == "gzip" else pa.compress(b"rows" * 50, "zstd", asbytes=True)
     with suppress(InvalidRows, TooLarge):
-        plain_body(mutated(whole, numbers), encoding)
+        plain_body(mutate(whole, numbers), encoding)

@@ -16,7 +16,7 @@ from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.values import BadValue, column_of, converter
 
 
-def converted(type: Any, value: Any) -> Any:
+def value_of(type: Any, value: Any) -> Any:
     """The value in a column of a table, by way of a body of JSON where it is a text of JSON
     (bytes)."""
     definition = definition_of(column("v", type))
@@ -86,14 +86,14 @@ ACCEPTED: list[tuple[Any, bytes, Any]] = [
 
 @pytest.mark.parametrize(("type", "text", "expected"), ACCEPTED)
 def test_a_value_that_fits_its_column_is_taken_as_it_is(type: Any, text: bytes, expected: Any) -> None:
-    assert converted(type, text) == expected
-    assert converted(type, b"null") is None
+    assert value_of(type, text) == expected
+    assert value_of(type, b"null") is None
 
 
 @pytest.mark.parametrize("text", ["NaN", " nan ", "NAN"])
 @pytest.mark.parametrize("type", ["float", "double"])
 def test_the_text_nan_is_no_number_as_a_number(type: str, text: str) -> None:
-    assert math.isnan(converted(type, text))
+    assert math.isnan(value_of(type, text))
 
 
 REFUSED: list[tuple[Any, bytes, str]] = [
@@ -169,7 +169,7 @@ REFUSED: list[tuple[Any, bytes, str]] = [
 @pytest.mark.parametrize(("type", "text", "message"), REFUSED)
 def test_a_value_that_does_not_fit_is_refused_with_its_row_and_column(type: Any, text: bytes, message: str) -> None:
     with pytest.raises(InvalidRows) as caught:
-        converted(type, text)
+        value_of(type, text)
     assert message in str(caught.value)
     assert str(caught.value).startswith("row 1: column ")
     assert len(str(caught.value)) < 300
@@ -179,12 +179,24 @@ def test_a_value_that_does_not_fit_is_refused_with_its_row_and_column(type: Any,
 def test_what_json_does_not_have_is_refused(text: bytes) -> None:
     for type in ("long", "double", "decimal(10,2)", "string"):
         with pytest.raises(InvalidRows):
-            converted(type, text)
+            value_of(type, text)
+
+
+@pytest.mark.parametrize("type", ["double", "decimal(10,2)", "long", "date", "timestamp", "boolean", "binary"])
+def test_a_text_of_a_million_characters_is_refused_in_one_pass(type: str) -> None:
+    for text in (
+        "1" * 1_000_000 + "x",
+        "1." + "1" * 1_000_000 + "x",
+        " " * 1_000_000 + "x",
+        "2026-01-31T" + "1" * 1_000_000,
+    ):
+        with pytest.raises(InvalidRows):
+            value_of(type, text)
 
 
 def test_a_text_with_half_of_a_pair_of_surrogates_is_refused() -> None:
     with pytest.raises(InvalidRows, match="half of a pair"):
-        converted("string", "x\ud800")
+        value_of("string", "x\ud800")
 
 
 @pytest.mark.parametrize(
@@ -198,9 +210,9 @@ def test_a_text_with_half_of_a_pair_of_surrogates_is_refused() -> None:
 )
 def test_a_null_is_refused_where_the_type_takes_none(type: Any, text: bytes, message: str) -> None:
     with pytest.raises(InvalidRows, match="no nulls") as caught:
-        converted(type, text)
+        value_of(type, text)
     assert message in str(caught.value)
-    assert converted(type, b"null") is None
+    assert value_of(type, b"null") is None
 
 
 @pytest.mark.parametrize("body", [b'[{"v": 1}, {"v": null}]', b'[{"v": 1}, {}]'])

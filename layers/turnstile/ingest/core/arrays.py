@@ -27,6 +27,8 @@ def expanded_bytes(values: pa.Array) -> int:
     """Returns at least as many bytes as the values take once each is written for itself. Raises
     InvalidRows for lists that name the same elements again and again."""
     type = values.type
+    if types.is_null(type):
+        return 8 * len(values)
     if types.is_dictionary(type):
         sizes = _sizes(values.dictionary)
         most = pc.sum(sizes.take(values.indices.filter(values.is_valid()))).as_py()
@@ -55,7 +57,8 @@ def _sizes(values: pa.Array) -> pa.Array:
         return pc.add(pc.fill_null(pc.binary_length(values), 0).cast(pa.int64()), 8)
     if types.is_nested(type) or types.is_dictionary(type):
         raise InvalidRows(f"the body has a dictionary of {type}", remedy="send the values without a dictionary")
-    return pa.array([values.nbytes if types.is_fixed_size_binary(type) else 16] * len(values), pa.int64())
+    width = type.byte_width if types.is_fixed_size_binary(type) else 16
+    return pa.array([width] * len(values), pa.int64())
 
 
 def _view_sizes(values: pa.Array) -> pa.Array:

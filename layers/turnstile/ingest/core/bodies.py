@@ -42,6 +42,9 @@ PLAIN_BYTES: Final = 16 * 1024 * 1024
 """Of a body after decompression."""
 ROWS: Final = 100_000
 """Rows of one request."""
+_VALUES: Final = 16_000_000
+"""Values of the rows of one request, nulls included: each column of the table takes memory for each
+row, whether the row has it or not."""
 
 _BRACKETS: Final = 1_000_000
 _COMMAS: Final = 4_000_000
@@ -140,13 +143,20 @@ def _require_few(rows: int) -> None:
         raise TooLarge(f"{rows} rows are over the limit of {ROWS}", field="body", remedy=_FEWER, limit=ROWS, size=rows)
 
 
+def _require_fits(rows: int, definition: Definition) -> None:
+    _require_few(rows)
+    if rows * len(definition.schema) > _VALUES:
+        text = f"{rows} rows of {len(definition.schema)} columns are over the limit of {_VALUES} values"
+        raise TooLarge(text, field="body", remedy=_FEWER, limit=_VALUES, size=rows * len(definition.schema))
+
+
 def _of_json(plain: bytes, definition: Definition, *, is_array: bool) -> list[pa.RecordBatch]:
     if plain.count(b"{") + plain.count(b"[") > _BRACKETS or plain.count(b",") > _COMMAS:
         text = f"the body has more than {_BRACKETS} objects and arrays, or {_COMMAS} values"
         raise TooLarge(text, field="body", remedy=_FEWER, limit=_COMMAS)
     hook = Decimal if any(types.is_decimal(leaf) for leaf in _leaves(definition.schema)) else None
     rows, place_of = _array_rows(plain, hook) if is_array else _line_rows(plain, hook)
-    _require_few(len(rows))
+    _require_fits(len(rows), definition)
     return [_batch(rows, place_of, definition)]
 
 
@@ -266,7 +276,7 @@ def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
         )
     except (pa.ArrowException, UnicodeError) as error:
         raise InvalidRows(bad[0] if bad else f"the body is no CSV: {error}", field="body") from None
-    _require_few(table.num_rows - 1)
+    _require_fits(table.num_rows - 1, definition)
     names = [column[0].as_py() or "" for column in table.columns]
     table = table.slice(1)
     if len({name.lower() for name in names}) < len(names):
@@ -346,9 +356,9 @@ def _conform(schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: D
     size = 0
     for batch in batches:
         rows += batch.num_rows
-        _require_few(rows)
+        _require_fits(rows, definition)
         batch.validate(full=True)
-        size += sum(expanded_bytes(values) for values in batch.columns)
+        size += sum(expanded_bytes(values) for values in batch.columns if not types.is_null(values.type))
         _require_small(size)
         found += conformer.conform(batch)
     return found

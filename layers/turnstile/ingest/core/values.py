@@ -34,7 +34,7 @@ Convert = Callable[[Any], Any]
 """Makes the value of a column from a value that is not null. Raises BadValue."""
 
 _WHOLE: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _MOMENT: Final = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})(?:[T ](?P<time>\d{2}:\d{2}(?::\d{2}(?:\.(?P<part>\d{1,9}))?)?)"

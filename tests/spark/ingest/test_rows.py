@@ -29,7 +29,7 @@ KINDS = {
 }
 
 
-def sent() -> list[dict[str, Any]]:
+def rows_to_send() -> list[dict[str, Any]]:
     """Rows as JSON has them."""
     full = {
         "id": 2**53 + 1, "b": -128, "s": 32767, "i": -(2**31), "f": 0.5, "d": 1e300, "dec": "1.0000000001", "ok": True,
@@ -58,7 +58,7 @@ def test_i26_rows_of_all_types_that_were_sent_over_http_are_read_by_spark(
     columns = COLUMNS if listed else COLUMNS.replace("`y z`", "yz")
     sql(f"CREATE TABLE {table} ({columns}) {partitioned} {with_properties}")
     sql(f"INSERT INTO {table} (id, p) VALUES (0, 'spark')")
-    rows = sent()
+    rows = rows_to_send()
     if not listed:
         rows[0]["st"] = {"x": 7, "yz": ["2026-01-31", None]}
     headers = {"authorization": f"Bearer {file_server.token}"} if file_server.token else {}

@@ -1,0 +1,84 @@
+"""Rows to a real server with real files: bodies that are no text, callers at once, publication."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from tests.support.fakes.rows import ARROW, CSV, PARQUET, arrow_body, parquet_body
+from turnstile_client import Table, connect
+from turnstile_server import Server
+
+ROWS = pa.table({"id": [1, 2], "city": ["Bern", None]})
+
+
+@pytest.fixture
+def table(server: Server) -> Iterator[Table]:
+    with connect(server.url) as lake:
+        yield lake.create(f"default.rows_{uuid4().hex[:12]}", ROWS.schema)
+
+
+def send(
+    http: httpx.Client, table: Table, body: bytes, media: str = "application/json", **headers: str
+) -> httpx.Response:
+    path = f"/v1/catalogs/main/namespaces/default/tables/{table.name.rpartition('.')[2]}/rows"
+    sent = {"content-type": media, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    return http.post(path, content=body, headers=sent)
+
+
+def test_bodies_that_are_no_text_are_read_and_published(server: Server, table: Table) -> None:
+    bodies = [
+        (arrow_body(ROWS), ARROW, ""),
+        (gzip.compress(b"id,city\n1,Bern\n2,\n"), CSV, "gzip"),
+        (pa.compress(parquet_body(ROWS), "zstd", asbytes=True), PARQUET, "zstd"),
+    ]
+    with server.client() as http:
+        for version, (body, media, encoding) in enumerate(bodies, start=1):
+            answer = send(http, table, body, media, **({"Content_Encoding": encoding} if encoding else {}))
+            assert (answer.status_code, answer.json().get("version")) == (200, version), answer.text
+        path = f"/v1/tables/{table._load().table_id}/rows"
+        last = http.post(path, json=[{"id": 3}], params={"wait": "publish"})
+        assert (last.status_code, last.json()["published"]) == (200, True)
+        assert send(http, table, b"x" * (4 * 1024 * 1024 + 1), CSV).status_code == 413
+        assert send(http, table, b"\xff\xfe", CSV).json()["error"]["type"] == "InvalidRows"
+    assert sorted(table.read()["id"].to_pylist()) == [1, 1, 1, 2, 2, 2, 3]
+
+
+def test_i26_one_request_of_many_callers_at_once_is_added_once_and_others_are_all_added(
+    server: Server, table: Table
+) -> None:
+    keys = [str(uuid4()) for _ in range(4)]
+    requests = [(number, key) for number, key in enumerate(keys)] * 4
+
+    def add(request: tuple[int, str]) -> tuple[str, int]:
+        number, key = request
+        with server.client() as http:
+            answer = send(http, table, json.dumps([{"id": number}]).encode(), Idempotency_Key=key)
+            assert answer.status_code == 200, answer.text
+            return key, answer.json()["version"]
+
+    with ThreadPoolExecutor(8) as pool:
+        versions = set(pool.map(add, requests))
+    assert len(versions) == 4, "each key has one version"
+    assert sorted(table.read()["id"].to_pylist()) == [0, 1, 2, 3]
+
+
+def test_i26_of_a_producers_requests_at_once_each_is_added_once(server: Server, table: Table) -> None:
+    def add(sequence: int) -> tuple[int, int]:
+        with server.client() as http:
+            body = json.dumps([{"id": sequence}]).encode()
+            answer = send(http, table, body, Turnstile_Producer="till", Turnstile_Sequence=str(sequence))
+            assert answer.status_code == 200, answer.text
+            return sequence, answer.json()["version"]
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(add, [number for number in range(6) for _ in range(2)]))
+    assert len(answers) == 6, "each number has one version"
+    assert sorted(table.read()["id"].to_pylist()) == list(range(6))
