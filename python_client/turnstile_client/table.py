@@ -412,7 +412,8 @@ class Table:
                     raise
                 earlier = self._earlier(state, id)
                 if earlier is not None:
-                    writer.discard()
+                    if not self._is_ours({"version": earlier}, storage, writer):
+                        writer.discard()
                     return earlier
                 base = state.tail.latest
         writer.discard()
