@@ -391,7 +391,8 @@ class Table(RowAppends):
                     raise
                 earlier = self._earlier(state, id)
                 if earlier is not None:
-                    writer.discard()
+                    if not self._is_ours({"version": earlier}, storage, writer):
+                        writer.discard()
                     return earlier
                 base = state.tail.latest
         writer.discard()

@@ -137,6 +137,55 @@ def test_i26_an_append_with_one_id_is_committed_once_also_after_its_version_has_
     assert files(server, table) == before
 
 
+@pytest.mark.parametrize("inline_bytes", [200_000, 10], ids=["inline", "staged"])
+def test_i26_an_append_with_the_same_id_that_came_between_and_left_the_tail_is_found(
+    server: Server, table: Table, monkeypatch: pytest.MonkeyPatch, inline_bytes: int
+) -> None:
+    look = Table._earlier
+
+    def overtaken(self: Table, state: Any, id: str) -> int | None:
+        monkeypatch.setattr(Table, "_earlier", look)
+        found = look(self, state, id)
+        assert Table(self._api, self.name, self._open, 60.0).append(rows(1), id=id) == 1
+        leave_the_tail(server, table, 1)
+        return found
+
+    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", inline_bytes)
+    monkeypatch.setattr(Table, "_earlier", overtaken)
+    assert table.append(rows(1), id="message-1") == 1
+    assert ids(table).count(1) == 1
+
+
+def test_i26_a_staged_append_that_is_overtaken_again_and_by_one_with_its_id_returns_its_version(
+    server: Server, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other append is made after the refusal of the first version, and before the HEAD is read
+    again."""
+    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
+    propose = Table._propose
+    load = Table._load
+    own = Table(table._api, table.name, table._open, 60.0)
+    done = list[str]()
+
+    def overtaken(self: Table, proposal: Any, *given: Any, **named: Any) -> dict[str, Any]:
+        monkeypatch.setattr(Table, "_propose", propose)
+        own.append(rows(2))
+        monkeypatch.setattr(Table, "_load", late)
+        return propose(self, proposal, *given, **named)
+
+    def late(self: Table) -> Any:
+        monkeypatch.setattr(Table, "_load", load)
+        done.append("once")
+        assert own.append(rows(1), id="message-1") == 2
+        leave_the_tail(server, own, 2)
+        return load(self)
+
+    monkeypatch.setattr(Table, "_propose", overtaken)
+    assert table.append(rows(1), id="message-1") == 2
+    assert done == ["once"]
+    assert ids(table).count(1) == 1
+
+
 def test_while_an_earlier_append_with_its_id_cannot_be_looked_for_nothing_is_appended(
     server: Server, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
