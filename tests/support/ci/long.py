@@ -77,7 +77,7 @@ LONG: Final = (
     "tests/functional/deploy/test_snapshots.py",
     "tests/functional/deploy/test_starts.py::test_a_start_imports_few_modules_and_looks_for_no_garbage_in_them",
     "tests/functional/maintenance/test_maintain_function.py::test_no_function_imports_pyarrow_when_it_starts",
-    "tests/functional/maintenance/test_maintain_function.py::test_only_maintenance_and_planning_import_pyarrow_by_a_statement",
+    "tests/functional/maintenance/test_maintain_function.py::test_only_rows_maintenance_and_planning_import_pyarrow_by_a_statement",
     # The largest of gc's planted mistakes and crashes.
     "tests/unit/gc/test_iceberg_files.py::test_a_planted_mistake_is_found",
     "tests/unit/gc/test_log.py::test_i10_a_pinned_version_stays_and_goes_when_it_is_not_pinned_any_more",
