@@ -33,7 +33,8 @@ from turnstile_release import version
 SECRET: Final = {"token": "a-token", "token_keys": f"k1:{'k' * 43}"}
 ARN: Final = "arn:aws:ssm:eu-west-1:123456789012:parameter/turnstile/secret"
 VARIABLES: Final = {
-    "AWS_DEFAULT_REGION": "eu-west-1", "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x",
+    "AWS_DEFAULT_REGION": "eu-west-1", "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "x",
+    "AWS_SECRET_ACCESS_KEY": "x",
     "TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs", "TURNSTILE_REALM": "default",
     "TURNSTILE_LAKE_ROOT": "s3://bucket/lake", "TURNSTILE_AUTHENTICATION": "required", "TURNSTILE_METRICS": "alarms",
     "TURNSTILE_ACCOUNT": "123456789012",

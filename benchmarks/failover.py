@@ -47,7 +47,8 @@ def summary(values: Sequence[float]) -> dict[str, int]:
     last = len(ordered) - 1
     return {
         "versions": len(ordered),
-        **{name: round(ordered[min(last, int(len(ordered) * part))]) if ordered else 0 for name, part in QUANTILES.items()},
+        **{name: round(ordered[min(last,
+                                   int(len(ordered) * part))]) if ordered else 0 for name, part in QUANTILES.items()},
     }  # fmt: skip
 
 
@@ -72,7 +73,8 @@ def by_phase(reports: Sequence[Report]) -> dict[str, dict[str, Any]]:
                         victims[name].append(lag.ms)
     return {
         name: {
-            "phases": len(seconds[name]), "seconds": round(sum(seconds[name]), 1), "all": summary(every[name]), "victims": summary(victims[name]),
+            "phases": len(seconds[name]), "seconds": round(sum(seconds[name]), 1), "all": summary(every[name]),
+            "victims": summary(victims[name]),
         }
         for name in sorted(seconds, key=lambda name: (name == THROUGH, name.removeprefix("back after "), name))
     }  # fmt: skip

@@ -151,7 +151,8 @@ def race(urls: Sequence[str], what: str, writers: int, seconds: float) -> Writte
     processes = [
         context.Process(
             target=_write,
-            args=([*urls[at % len(urls) :], *urls[: at % len(urls)]], (what, names[at::count]), seconds, together, results),
+            args=([*urls[at % len(urls) :], *urls[: at % len(urls)]], (what, names[at::count]), seconds, together,
+                  results),
         )
         for at in range(count)
     ]  # fmt: skip

@@ -228,7 +228,8 @@ def figures(  # noqa: PLR0917 - the parts of one line
         "load": round(os.getloadavg()[0], 1),
     }
     print(
-        f"{kind:10} {writers:3} writers {len(times):6} appends {result['per_s']:7}/s   p50 {result['p50_ms']:8} p99 {result['p99_ms']:8} ms"
+        f"{kind:10} {writers:3} writers {len(times):6} appends {result['per_s']:7}/s   p50 {result['p50_ms']:8} p99 "
+        f"{result['p99_ms']:8} ms"
         f"   CPU {result['cpu_ms']:6} ms, clients {result['clients_cpu_ms']:6} ms   load {result['load']}",
         flush=True,
     )

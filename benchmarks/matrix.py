@@ -45,7 +45,8 @@ name = "lake.default." + sys.argv[2]
 spark.sql(f"CREATE TABLE {name} (id BIGINT, amount DOUBLE)")
 spark.sql(f"INSERT INTO {name} VALUES (1, 1.0), (2, 2.0)")
 spark.sql(f"UPDATE {name} SET amount = 10 WHERE id = 1")
-spark.sql(f"MERGE INTO {name} t USING (SELECT 3L AS id, 3.0D AS amount) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *")
+new = "(SELECT 3L AS id, 3.0D AS amount)"
+spark.sql(f"MERGE INTO {name} t USING {new} s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *")
 spark.sql(f"ALTER TABLE {name} ADD COLUMN note STRING")
 spark.sql(f"CREATE TABLE {name}_b AS SELECT id FROM {name}")
 with lake.transaction():

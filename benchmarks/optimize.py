@@ -88,7 +88,8 @@ def round_of(spark: Any, lake: Any, folder: Path, number: int, options: argparse
         }
         results.append({"way": way, "round": number, "seconds": seconds, **figures})
     different = spark.sql(
-        f"(SELECT * FROM {plain} EXCEPT ALL SELECT * FROM {own}) UNION ALL (SELECT * FROM {own} EXCEPT ALL SELECT * FROM {plain})"
+        f"(SELECT * FROM {plain} EXCEPT ALL SELECT * FROM {own}) UNION ALL (SELECT * FROM {own} EXCEPT ALL SELECT * "
+        f"FROM {plain})"
     )
     assert different.count() == 0, "the rows of both tables differ"
     return results

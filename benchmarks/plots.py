@@ -51,8 +51,14 @@ def latency_lines(axes: Any, labels: list[str], results: list[dict[str, Any]]) -
         axes.plot([one["p50_ms"], one["p99_ms"]], [place, place], color=colour(label), linewidth=2)
         axes.plot([one["p50_ms"]], [place], marker="o", color=colour(label))
         axes.plot([one["p99_ms"]], [place], marker="|", color=colour(label))
-        axes.annotate(f"{one['per_s']:,.0f}/s" if one["per_s"] >= 10 else f"{one['per_s']:.1f}/s",
-                      (one["p99_ms"], place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8)  # fmt: skip
+        axes.annotate(
+            f"{one['per_s']:,.0f}/s" if one["per_s"] >= 10 else f"{one['per_s']:.1f}/s",
+            (one["p99_ms"], place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
     axes.set_yticks(range(len(labels)), labels, fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")

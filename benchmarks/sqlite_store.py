@@ -117,8 +117,8 @@ def main() -> None:
             print(f"{threads:>3} threads {count / options.seconds:>6.0f} writes/s  {times}")
             print(
                 f"            overhead {times.percentile(0.5) - bare.percentile(0.5):.3f} ms, p99/p50 "
-                f"{times.percentile(0.99) / times.percentile(0.5):.1f}, {sum(groups) / len(groups):.1f} writes a group, "
-                f"{1000 * cpu / count:.3f} ms of CPU a write",
+                f"{times.percentile(0.99) / times.percentile(0.5):.1f}, {sum(groups) / len(groups):.1f} writes a "
+                f"group, {1000 * cpu / count:.3f} ms of CPU a write",
                 flush=True,
             )
         database.close()

@@ -9,7 +9,8 @@ does.
     alone       one process, each commit with a write of its own
     shared      one process: commits that wait share writes (``delta.shared_commits``)
     servers     several processes whose groups race each other
-    owner       the same number of processes, each of which hands its commits to the one that owns the table: a hop of 1 ms there and back
+    owner       the same number of processes, each of which hands its commits to the owner of the
+                table: a hop of 1 ms there and back
 
 Publishing is stood in for by its writes of the HEAD, which raise the floor. In the end every
 acknowledged commit is in the table's history once.
@@ -228,7 +229,8 @@ def _create(world: World) -> None:
     payload = msgspec.json.encode(msgspec.structs.replace(first, timestamp=0))
     world.objs.put(Obj(world.space.objs("main"), "metadata/m", METADATA.name, payload, created_us=1))
     row = new_head_row(
-        key=world.space.table(TABLE), table_id=TABLE, catalog="main", name="main.default.hot", location="file:///lake/hot", metadata="metadata/m",
+        key=world.space.table(TABLE), table_id=TABLE, catalog="main", name="main.default.hot",
+        location="file:///lake/hot", metadata="metadata/m",
         version=0, ict=now, row_hwm=None, created=now, managed=True,
     )  # fmt: skip
     world.refs.write(Insert(row, (new_row("I2"),)))

@@ -44,7 +44,8 @@ TABLES: Final = {
     "history": "h_id STRING, h_d_id INT, h_c_id INT, h_amount DECIMAL(12, 2)",
     "orders": "o_d_id INT, o_id INT, o_c_id INT, o_carrier INT, o_lines INT, o_entry TIMESTAMP",
     "new_order": "no_d_id INT, no_o_id INT",
-    "order_line": "ol_d_id INT, ol_o_id INT, ol_number INT, ol_i_id INT, ol_amount DECIMAL(12, 2), ol_delivery TIMESTAMP",
+    "order_line": "ol_d_id INT, ol_o_id INT, ol_number INT, ol_i_id INT, ol_amount DECIMAL(12, 2), ol_delivery "
+    "TIMESTAMP",
     "item": "i_id INT, i_price DECIMAL(5, 2)",
     "stock": "s_i_id INT, s_quantity INT, s_ytd INT, s_orders INT",
 }
@@ -124,7 +125,8 @@ class Terminal:
 
         def run(_txn: Any) -> None:
             row = self.sql(
-                "SELECT w_tax, d_tax, d_next_o_id, c_discount FROM lake.tpcc.warehouse, lake.tpcc.district, lake.tpcc.customer "
+                "SELECT w_tax, d_tax, d_next_o_id, c_discount FROM lake.tpcc.warehouse, lake.tpcc.district, "
+                "lake.tpcc.customer "
                 f"WHERE w_id = 1 AND d_id = {district} AND c_d_id = {district} AND c_id = {customer}"
             ).first()
             order = row.d_next_o_id
@@ -136,14 +138,16 @@ class Terminal:
                 raise NoSuchItem
             self.sql(f"UPDATE lake.tpcc.district SET d_next_o_id = {order + 1} WHERE d_id = {district}")
             self.sql(
-                f"INSERT INTO lake.tpcc.orders VALUES ({district}, {order}, {customer}, NULL, {len(pieces)}, current_timestamp())"
+                f"INSERT INTO lake.tpcc.orders VALUES ({district}, {order}, {customer}, NULL, {len(pieces)}, "
+                f"current_timestamp())"
             )
             self.sql(f"INSERT INTO lake.tpcc.new_order VALUES ({district}, {order})")
             values = ", ".join(f"({item}, {count})" for item, count in pieces.items())
             self.sql(
                 f"MERGE INTO lake.tpcc.stock USING (VALUES {values} AS v(item, pieces)) ON s_i_id = item "
                 f"AND s_i_id IN ({listed}) WHEN MATCHED THEN UPDATE SET "
-                "s_quantity = s_quantity - pieces + IF(s_quantity - pieces >= 10, 0, 91), s_ytd = s_ytd + pieces, s_orders = s_orders + 1"
+                "s_quantity = s_quantity - pieces + IF(s_quantity - pieces >= 10, 0, 91), s_ytd = s_ytd + pieces, "
+                "s_orders = s_orders + 1"
             )
             rows = ", ".join(
                 f"({district}, {order}, {number}, {item}, {prices[item] * count}, NULL)"
@@ -201,10 +205,12 @@ class Terminal:
             self.sql(f"DELETE FROM lake.tpcc.new_order WHERE (no_d_id, no_o_id) IN ({pairs})")
             self.sql(f"UPDATE lake.tpcc.orders SET o_carrier = {carrier} WHERE (o_d_id, o_id) IN ({pairs})")
             self.sql(
-                f"UPDATE lake.tpcc.order_line SET ol_delivery = current_timestamp() WHERE (ol_d_id, ol_o_id) IN ({pairs})"
+                f"UPDATE lake.tpcc.order_line SET ol_delivery = current_timestamp() WHERE (ol_d_id, ol_o_id) IN "
+                f"({pairs})"
             )
             self.sql(
-                "MERGE INTO lake.tpcc.customer USING (SELECT o_d_id, o_c_id, sum(ol_amount) AS amount FROM lake.tpcc.orders, "
+                "MERGE INTO lake.tpcc.customer USING (SELECT o_d_id, o_c_id, sum(ol_amount) AS amount FROM "
+                "lake.tpcc.orders, "
                 f"lake.tpcc.order_line WHERE ol_d_id = o_d_id AND ol_o_id = o_id AND (o_d_id, o_id) IN ({pairs}) "
                 "GROUP BY o_d_id, o_c_id) ON c_d_id = o_d_id AND c_id = o_c_id WHEN MATCHED THEN UPDATE SET "
                 "c_balance = c_balance + amount, c_deliveries = c_deliveries + 1"
@@ -220,7 +226,8 @@ class Terminal:
             following = self.sql(f"SELECT d_next_o_id AS o FROM lake.tpcc.district WHERE d_id = {district}").first().o
             self.sql(
                 "SELECT count(DISTINCT s_i_id) FROM lake.tpcc.order_line, lake.tpcc.stock WHERE ol_i_id = s_i_id "
-                f"AND ol_d_id = {district} AND ol_o_id BETWEEN {following - 20} AND {following - 1} AND s_quantity < {level}"
+                f"AND ol_d_id = {district} AND ol_o_id BETWEEN {following - 20} AND {following - 1} AND s_quantity < "
+                f"{level}"
             ).first()
 
         return run
@@ -233,7 +240,8 @@ def load(spark: Any, customers: int, items: int) -> None:
     for table, columns in TABLES.items():
         partitioned = f"PARTITIONED BY ({PARTITIONS[table]})" if table in PARTITIONS else ""
         spark.sql(
-            f"CREATE TABLE lake.tpcc.{table} ({columns}) {partitioned} TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
+            f"CREATE TABLE lake.tpcc.{table} ({columns}) {partitioned} TBLPROPERTIES ('delta.enableDeletionVectors' = "
+            f"'false')"
         )
     spark.sql("INSERT INTO lake.tpcc.warehouse VALUES (1, 0.1, 0.00)")
     spark.sql(f"INSERT INTO lake.tpcc.district SELECT INT(id), 0.1, 0, {customers + 1} FROM range(1, {DISTRICTS + 1})")
@@ -253,13 +261,18 @@ def check(spark: Any, payments: list[str]) -> None:
     """TPC-C's conditions of consistency 1 to 4 in one snapshot, and every acknowledged payment
     once. Raises AssertionError."""
     wrong = {
-        "w_ytd is the sum of d_ytd": "SELECT 1 FROM (SELECT sum(d_ytd) AS s FROM lake.tpcc.district), lake.tpcc.warehouse WHERE s <> w_ytd",
-        "w_ytd is the sum of payments": "SELECT 1 FROM (SELECT coalesce(sum(h_amount), 0) AS s FROM lake.tpcc.history), "
+        "w_ytd is the sum of d_ytd": "SELECT 1 FROM (SELECT sum(d_ytd) AS s FROM lake.tpcc.district), "
         "lake.tpcc.warehouse WHERE s <> w_ytd",
-        "d_next_o_id follows the last order": "SELECT 1 FROM lake.tpcc.district JOIN (SELECT o_d_id, max(o_id) AS m, count(*) AS n FROM "
+        "w_ytd is the sum of payments": "SELECT 1 FROM (SELECT coalesce(sum(h_amount), 0) AS s FROM "
+        "lake.tpcc.history), "
+        "lake.tpcc.warehouse WHERE s <> w_ytd",
+        "d_next_o_id follows the last order": "SELECT 1 FROM lake.tpcc.district JOIN (SELECT o_d_id, max(o_id) AS m, "
+        "count(*) AS n FROM "
         "lake.tpcc.orders GROUP BY o_d_id) ON d_id = o_d_id WHERE d_next_o_id <> m + 1 OR n <> m",
-        "new orders have no gaps": "SELECT 1 FROM lake.tpcc.new_order GROUP BY no_d_id HAVING max(no_o_id) - min(no_o_id) + 1 <> count(*)",
-        "orders have their lines": "SELECT 1 FROM (SELECT o_d_id AS d, sum(o_lines) AS n FROM lake.tpcc.orders GROUP BY o_d_id) FULL JOIN "
+        "new orders have no gaps": "SELECT 1 FROM lake.tpcc.new_order GROUP BY no_d_id HAVING max(no_o_id) - "
+        "min(no_o_id) + 1 <> count(*)",
+        "orders have their lines": "SELECT 1 FROM (SELECT o_d_id AS d, sum(o_lines) AS n FROM lake.tpcc.orders GROUP "
+        "BY o_d_id) FULL JOIN "
         "(SELECT ol_d_id AS d, count(*) AS m FROM lake.tpcc.order_line GROUP BY ol_d_id) USING (d) WHERE NOT n <=> m",
     }
     for condition, query in wrong.items():

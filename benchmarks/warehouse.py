@@ -341,7 +341,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="file that the figures are appended to, a JSON line each")
     options = parser.parse_args()
     print(
-        f"{'judged':8s} {'clients':>7s} {'refused':>8s} {'per s':>7s} {'put on top':>11s} {'p50 ms':>7s} {'p99 ms':>8s}  load"
+        f"{'judged':8s} {'clients':>7s} {'refused':>8s} {'per s':>7s} {'put on top':>11s} {'p50 ms':>7s} "
+        f"{'p99 ms':>8s}  load"
     )
     with tempfile.TemporaryDirectory() as home, Server.start(Path(home), 0) as server:
         for clients in map(int, options.clients.split(",")):
@@ -349,7 +350,8 @@ def main() -> None:
                 figures = heat(server, judged, clients, options.seconds)
                 print(
                     f"{judged:8s} {clients:7d} {figures['refused_percent']:7.2f}% {figures['per_s']:7.1f} "
-                    f"{figures['put_on_top_per_commit']:11.2f} {figures['p50_ms']:7.1f} {figures['p99_ms']:8.1f}  {figures['load']}",
+                    f"{figures['put_on_top_per_commit']:11.2f} {figures['p50_ms']:7.1f} {figures['p99_ms']:8.1f}  "
+                    f"{figures['load']}",
                     flush=True,
                 )
                 if options.out:

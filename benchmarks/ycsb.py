@@ -176,7 +176,8 @@ class Client:
 def load(spark: Any, table: str, records: int, clause: str) -> None:
     """A table of so many records, a file for each partition."""
     spark.sql(
-        f"CREATE TABLE {table} (part INT, key INT, value BIGINT, field STRING) USING delta PARTITIONED BY (part) {clause} "
+        f"CREATE TABLE {table} (part INT, key INT, value BIGINT, field STRING) USING delta PARTITIONED BY (part) "
+        f"{clause} "
         "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
     )
     spark.sql(
@@ -203,7 +204,8 @@ def heat(clients: list[Client], workload: str, operations: int) -> dict[str, Any
     return {
         "workload": workload, "clients": len(clients), "operations": len(ms), "a_second": round(len(ms) / seconds, 2),
         "reruns": reruns, "exceptions": exceptions, "failed": failed, "added": added,
-        "p50_ms": round(ms[len(ms) // 2]), "p99_ms": round(ms[int(len(ms) * 0.99)]), "load": round(os.getloadavg()[0], 1),
+        "p50_ms": round(ms[len(ms) // 2]), "p99_ms": round(ms[int(len(ms) * 0.99)]),
+        "load": round(os.getloadavg()[0], 1),
     }  # fmt: skip
 
 

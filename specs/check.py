@@ -46,7 +46,8 @@ def check(model: AnyModel, timeout: int = 3600) -> Checked:
         config = Path(folder, "model.cfg")
         config.write_text(model.config())
         command = [
-            "java", "-XX:+UseParallelGC", "-Xmx2g", f"-Djava.io.tmpdir={folder}", "-cp", str(Path(found.origin).with_name("tla2tools.jar")),
+            "java", "-XX:+UseParallelGC", "-Xmx2g", f"-Djava.io.tmpdir={folder}", "-cp",
+            str(Path(found.origin).with_name("tla2tools.jar")),
             "tlc2.TLC", "-deadlock", "-workers", "1", "-metadir", folder, "-config", str(config), model.module,
         ]  # fmt: skip
         ran = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=timeout, check=False)

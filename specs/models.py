@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 INVARIANTS: Final = (
-    "I1_Contiguous", "I2_OnceAndUnchanged", "I3_Replays", "I4_PublishedPrefix", "I5_Floor", "I6_Latest", "I10_NothingNeededIsGone",
+    "I1_Contiguous", "I2_OnceAndUnchanged", "I3_Replays", "I4_PublishedPrefix", "I5_Floor", "I6_Latest",
+    "I10_NothingNeededIsGone",
 )  # fmt: skip
 STEPS: Final = ("I5_FloorNeverFalls", "I6_LatestNeverFalls")
 
@@ -28,12 +29,14 @@ LARGE_GROUP_INVARIANTS: Final = ("I1_InPlace", "I2_Once", "I8_Whole", "I8_ReadsH
 CATALOG_INVARIANTS: Final = ("I6_NothingIsOverwritten", "I9_HeadIsComplete", "I10_HistoryIsWhole", "I10_NamedIsWhole")
 
 FLEET_INVARIANTS: Final = (
-    "I19_OneOwnerInAnEpoch", "I19_OwnersAreMembers", "I19_Counted", "I19_Fenced", "I19_WhoeverLivesKeeps", "I19_Noticed",
+    "I19_OneOwnerInAnEpoch", "I19_OwnersAreMembers", "I19_Counted", "I19_Fenced", "I19_WhoeverLivesKeeps",
+    "I19_Noticed",
 )  # fmt: skip
 
 
 ASKING_INVARIANTS: Final = (
-    "I3_OnceWithKey", "I21_OnceWithout", "I21_Acknowledged", "I21_Refused", "I21_RefusedByWhatWas", "I21_UnknownOnlyWhereBegun",
+    "I3_OnceWithKey", "I21_OnceWithout", "I21_Acknowledged", "I21_Refused", "I21_RefusedByWhatWas",
+    "I21_UnknownOnlyWhereBegun",
 )  # fmt: skip
 
 SHARED_INVARIANTS: Final = (
@@ -44,8 +47,8 @@ SHARED_INVARIANTS: Final = (
 
 @dataclass(frozen=True)
 class Model:
-    """One configuration of ``Turnstile.tla``. ``breaks`` names the invariant that TLC must find violated; empty when none
-    may be."""
+    """One configuration of ``Turnstile.tla``. ``breaks`` names the invariant that TLC must find
+    violated; empty when none may be."""
 
     module: ClassVar[str] = "Turnstile.tla"
 
@@ -101,7 +104,8 @@ class CatalogModel:
         ahead = f"{{0, {self.ahead}}}" if self.ahead else "{0}"
         invariants = [each for each in CATALOG_INVARIANTS if not self.ahead or each != "I10_HistoryIsWhole"]
         return (
-            f"SPECIFICATION Spec\nCONSTANTS Objs = {self.objs} Writers = {self.writers} Days = {self.days} Kept = {self.kept} "
+            f"SPECIFICATION Spec\nCONSTANTS Objs = {self.objs} Writers = {self.writers} Days = {self.days} Kept = "
+            f"{self.kept} "
             f"Commits = {self.commits} Ahead = {ahead} Mistakes = {{{mistakes}}} {values}\nSYMMETRY Alike\n"
             f"INVARIANTS {' '.join(invariants)}\n"
         )
@@ -130,7 +134,8 @@ class FleetModel:
         values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.members + self.granules))
         constants = (
             f"CONSTANTS Members = {self.members} Granules = {self.granules} Beats = {self.beats} Moves = {self.moves} "
-            f"Doubts = {self.doubts} Crashes = {self.crashes} Leaves = {str(not self.live).upper()} Mistakes = {{{mistakes}}} {values}"
+            f"Doubts = {self.doubts} Crashes = {self.crashes} Leaves = {str(not self.live).upper()} Mistakes = "
+            f"{{{mistakes}}} {values}"
         )
         if self.live:
             return f"SPECIFICATION Live\n{constants}\nPROPERTY I19_OwnedAgain\n"
@@ -180,7 +185,8 @@ class AskingModel:
         mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.changes))
         return (
-            f"SPECIFICATION Spec\nCONSTANTS Changes = {self.changes} Keyed = {self.keyed} Tries = {self.tries} Others = {self.others} "
+            f"SPECIFICATION Spec\nCONSTANTS Changes = {self.changes} Keyed = {self.keyed} Tries = {self.tries} Others "
+            f"= {self.others} "
             f"Breaks = {self.connections} Crashes = {self.crashes} Mistakes = {{{mistakes}}} {values}\n"
             f"INVARIANTS {' '.join(ASKING_INVARIANTS)}\n"
         )
@@ -212,8 +218,9 @@ class LargeGroupModel:
 
 @dataclass(frozen=True)
 class SharedModel:
-    """One configuration of ``SharedWrites.tla``; as ``Model``. Where a guard is removed only the invariants of ``breaks`` are checked:
-    several may be violated, and TLC would name the one that is violated first."""
+    """One configuration of ``SharedWrites.tla``; as ``Model``. Where a guard is removed only the
+    invariants of ``breaks`` are checked: several may be violated, and TLC would name the one that
+    is violated first."""
 
     module: ClassVar[str] = "SharedWrites.tla"
     live: ClassVar[bool] = False
@@ -242,7 +249,8 @@ class SharedModel:
         return (
             f"SPECIFICATION Spec\nCONSTANTS Named = {self.named} Changers = {self.changers} Tickets = {self.tickets} "
             f"Waiting = {self.waiting} Single = {self.single} Processes = {self.processes} Again = {self.again} "
-            f"Losses = {self.losses} Evictions = {self.evictions} Closings = {self.closings} Mistakes = {{{mistakes}}} {values}\n"
+            f"Losses = {self.losses} Evictions = {self.evictions} Closings = {self.closings} Mistakes = {{{mistakes}}} "
+            f"{values}\n"
             f"SYMMETRY Alike\nINVARIANTS {' '.join(invariants)}\n"
         )
 

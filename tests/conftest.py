@@ -160,7 +160,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.warehouse.dir": str(work / "warehouse"),
         # Queries are small and each differs: compiling them, collecting garbage in parallel or
         # often, and planning again after each stage cost more than they gain.
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn500m",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        f"-Xmn500m",
         "spark.driver.memory": "2g",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",

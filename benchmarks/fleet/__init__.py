@@ -4,7 +4,7 @@ in one run (ADR 46).
     python -m benchmarks.fleet scale-out --granules 1000            # 1 to 2, 2 to 4, 4 to 8, 8 to 16 members
     python -m benchmarks.fleet failover                             # a member is killed, another one frozen
     python -m benchmarks.fleet crowd --members 160                  # many members on one system table
-    python -m benchmarks.fleet modelled                             # scale-out on a store that answers as DynamoDB does, in virtual time
+    python -m benchmarks.fleet modelled                             # scale-out in virtual time, on a modelled DynamoDB
     python -m benchmarks.fleet cost                                 # requests, units and dollars; nothing is measured
     python -m benchmarks.fleet scale-out --out fleet.jsonl
     python -m benchmarks.fleet.plot fleet.jsonl

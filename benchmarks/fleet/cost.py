@@ -34,8 +34,10 @@ def results(members: list[int]) -> Iterator[dict[str, Any]]:
         beats = SECONDS_A_MONTH / (ALONE_BEATS if count == 1 else 1)
         month = count * beats * dollars(cost, at)
         yield {
-            "heat": "idle month", "members": count, "requests_a_beat": cost.requests, "write_units_a_beat": cost.write_units,
-            "read_units_a_beat": cost.read_units, "dollars_a_member": month / count, "dollars": month, "three_servers_dollars": others(at),
+            "heat": "idle month", "members": count, "requests_a_beat": cost.requests,
+            "write_units_a_beat": cost.write_units,
+            "read_units_a_beat": cost.read_units, "dollars_a_member": month / count, "dollars": month,
+            "three_servers_dollars": others(at),
         }  # fmt: skip
     cost = fleet_costs.hand_over()
     yield {

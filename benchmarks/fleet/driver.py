@@ -64,13 +64,16 @@ class Members:
         ready = self._ready + len(groups)
         for names in groups:
             options = {
-                **self._opened.options, "names": list(names), "granules": self._settings.granules, "batch": self._settings.batch,
+                **self._opened.options, "names": list(names), "granules": self._settings.granules,
+                "batch": self._settings.batch,
                 "beat_ms": self._settings.beat_ms, "in_flight": self._settings.in_flight,
-                "alone_beats": self._settings.alone_beats, "first": self.running[0].names[0] if self.running else names[0],
+                "alone_beats": self._settings.alone_beats,
+                "first": self.running[0].names[0] if self.running else names[0],
             }  # fmt: skip
             command = [sys.executable, "-m", "benchmarks.fleet.members", json.dumps(options)]
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **self._opened.env}
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                env={**os.environ, **self._opened.env}
             )  # fmt: skip
             running = Running(list(names), process)
             threading.Thread(target=self._read, args=(running,), daemon=True).start()

@@ -53,7 +53,8 @@ def scale_out(system: System, settings: Settings, most: int, patience_s: float) 
             moves = [event["at_s"] for event in members.since(began_s, "owned") if event["owned"]]
             active_s = max(0.001, max(moves) - min(moves))
             yield {
-                "heat": f"{count // 2} to {count}", "members": count, "migrations": migrations, "balanced_s": end_s - began_s,
+                "heat": f"{count // 2} to {count}", "members": count, "migrations": migrations,
+                "balanced_s": end_s - began_s,
                 "first_s": min(event["at_s"] for event in gains) - began_s, "per_s": migrations / active_s,
                 "server_cpu_s": cpu_s(opened.servers) - before, **members.statistics(began_s, end_s),
             }  # fmt: skip

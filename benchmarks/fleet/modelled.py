@@ -132,7 +132,8 @@ def scale_out(granules: int, most: int, beat_ms: int, alone_beats: int) -> Itera
 
     for number in range(most):
         members.append(Member(
-            world, lambda: int(time.seconds() * 1000), name=f"m{number:03d}", granules={ROLE: granules}, beat_ms=beat_ms,
+            world, lambda: int(time.seconds() * 1000), name=f"m{number:03d}", granules={ROLE: granules},
+            beat_ms=beat_ms,
             alone_beat_ms=alone_beats * beat_ms,
         ))  # fmt: skip
     time.run([measure, *(joins(number, member) for number, member in enumerate(members))])

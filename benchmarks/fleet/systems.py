@@ -74,7 +74,8 @@ def _zookeeper(folder: Path) -> Iterator[Opened]:
     jars = zookeeper_jars()
     port = free_port()
     (folder / "zoo.cfg").write_text(
-        f"tickTime=500\ndataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"
+        f"tickTime=500\ndataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+        "maxClientCnxns=0\nadmin.enableServer=false\n"
     )
     main = "org.apache.zookeeper.server.ZooKeeperServerMain"
     command = ["java", "-Xmx1g", "-cp", f"{jars}/*", main, str(folder / "zoo.cfg")]

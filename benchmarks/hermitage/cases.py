@@ -237,7 +237,8 @@ CASES = (
     Case(
         "PMP",
         "predicate-many-preceders",
-        "A transaction asks for rows that satisfy a condition, and a second question sees rows that another committed in between.",
+        "A transaction asks for rows that satisfy a condition, and a second question sees rows that another committed "
+        "in between.",
         (
             ("T1", Read(FIRST, Where("value", 30))),
             ("T2", Insert(FIRST, Row(3, 30))),
@@ -293,7 +294,8 @@ CASES = (
     Case(
         "G2",
         "anti-dependency cycle by predicate",
-        "Two transactions ask for rows that satisfy a condition, and each inserts a row that the other would have seen.",
+        "Two transactions ask for rows that satisfy a condition, and each inserts a row that the other would have "
+        "seen.",
         (
             *_thirds("T1"),
             *_thirds("T2"),

@@ -47,7 +47,8 @@ def draw(plt: Any, results: list[dict[str, Any]], folder: Path) -> None:
         axes.set_xlabel("files of the table", fontsize=8)
     rows[0][0].legend(fontsize=7, frameon=False)
     figure.suptitle(
-        "Planning a scan: Turnstile waits 20 ms for each request to storage and 5 ms for each to the store, the others have local disks",
+        "Planning a scan: Turnstile waits 20 ms for each request to storage and 5 ms for each to the store, the others "
+        "have local disks",
         fontsize=9, x=0.01, ha="left",
     )  # fmt: skip
     figure.tight_layout()

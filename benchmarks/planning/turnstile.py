@@ -105,7 +105,8 @@ def upkeep(table: Table, world: World, meter: Meter, files: int) -> dict[str, An
         Publisher(table.world).publish(table.id)
         times.append(timed(lambda: IndexUpkeep(world).keep_up(table.head))[0])
     commits = ROUNDS * 10
-    return {"files": files, "work": "upkeep of a commit", "ms": round(sum(times) / commits, 2), "longest_ms": round(max(times)),
+    return {"files": files, "work": "upkeep of a commit", "ms": round(sum(times) / commits, 2),
+            "longest_ms": round(max(times)),
             "requests": round(meter.requests / commits, 2), "read_bytes": meter.read_bytes // commits,
             "written_bytes": meter.written_bytes // commits}  # fmt: skip
 
@@ -122,8 +123,10 @@ def main() -> None:
     stored = newest_root(table.world, table.head)
     assert stored is not None
     size = sum(ref.size for ref in stored.root.leaves)
-    print(json.dumps({"files": files, "work": "build", "ms": round(build_ms), "leaves": len(stored.root.leaves), "index_bytes": size,
-                      "root_bytes": meter.written_bytes - size, "peak_mb": peak_mb(), "table_mb": before_mb}), flush=True)  # fmt: skip
+    print(json.dumps({"files": files, "work": "build", "ms": round(build_ms), "leaves": len(stored.root.leaves),
+                      "index_bytes": size,
+                      "root_bytes": meter.written_bytes - size, "peak_mb": peak_mb(), "table_mb": before_mb}),
+                      flush=True)  # fmt: skip
     for _ in range(4):
         commit(table, files)
     Publisher(table.world).publish(table.id)
@@ -138,7 +141,8 @@ def main() -> None:
     bare = slow(without, meter)
     predicate = predicate_of(questions(files)["one day"])
     ms, plan = timed(lambda: Planner(bare).plan(read_head(bare, table.id), predicate))
-    print(json.dumps({"files": files, "client": "Turnstile without an index", "question": "one day", "planned": len(plan.files), "cold": [ms], "warm": [],
+    print(json.dumps({"files": files, "client": "Turnstile without an index", "question": "one day",
+                      "planned": len(plan.files), "cold": [ms], "warm": [],
                       "cold_requests": meter.requests, "cold_depth": meter.depth}), flush=True)  # fmt: skip
     print(json.dumps(upkeep(table, world, meter, files) | {"peak_mb": peak_mb()}), flush=True)
 

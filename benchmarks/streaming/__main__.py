@@ -8,7 +8,8 @@ process each. Rows that were refused are sent again until they are acknowledged 
 time of a commit is from its first attempt to its acknowledgement. In the end the table is read: it
 must have exactly the rows that were acknowledged, once.
 
-    turnstile, turnstile-named       a Parquet file, synced, and an inline commit of it over HTTP, for the next version or a named one
+    turnstile, turnstile-named       a Parquet file, synced, and an inline commit of it over HTTP,
+                                     for the next version or a named one
     ducklake-postgres, -sqlite       DuckDB's extension; up to 10 rows lie in the catalog's database
     ducklake-postgres-files, ...     the same without inlining: a Parquet file for each commit, as the others have
     turnstile-iceberg, pyiceberg-sql, iceberg-reference
@@ -153,7 +154,8 @@ def markdown(results: list[dict[str, Any]]) -> str:
         last = one["p50_ms_of_tenths"][-1:] or ["-"]
         lines.append(
             f"| {one['title']} | {one['rows']} | {one['writers']} | {one['commits']:,} | {one['per_s']:,.1f} |"
-            f" {one['p50_ms']} | {one['p99_ms']} | {last[0]} | {errors}{'' if one['right'] else ' **ROWS ARE WRONG**'} |"
+            f" {one['p50_ms']} | {one['p99_ms']} | {last[0]} | {errors}{'' if one['right'] else ' **ROWS ARE WRONG**'} "
+            f"|"
         )
     return "\n".join(lines)
 
@@ -206,7 +208,8 @@ def main() -> int:
                             out.write(json.dumps(result) + "\n")
     print(markdown(results))
     say(
-        f"{len(results)} heats in {time.monotonic() - begun:.0f} s on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+        f"{len(results)} heats in {time.monotonic() - begun:.0f} s on {os.cpu_count()} cores, load "
+        f"{os.getloadavg()[0]:.1f}"
     )
     return 0 if results and all(result["right"] for result in results) else 1
 

@@ -187,9 +187,10 @@ class Api:
         kind = response.headers.get("content-type", "no content type")
         return CliError(
             Exit.FAILURE,
-            f"{response.request.method} {response.request.url} was answered with status {response.status_code} by something that is "
-            f"not Turnstile: {kind}, {response.text[:100]!r}",
-            remedy="check --url: it is the output Url of the stack, without /v1; and that the stack is not older than this command",
+            f"{response.request.method} {response.request.url} was answered with status {response.status_code} by "
+            f"something that is not Turnstile: {kind}, {response.text[:100]!r}",
+            remedy="check --url: it is the output Url of the stack, without /v1; and that the stack is not older than "
+            "this command",
             type="NotTurnstile",
         )
 

@@ -201,7 +201,8 @@ def require_complete(log_store: LogStore | None, location: str) -> None:
         raise CliError(
             Exit.REFUSED,
             f"{location}: the log store has a commit, {file}, that was not copied into _delta_log",
-            remedy="stop the writers, read the table once by a session with the log store, which completes it, and import again",
+            remedy="stop the writers, read the table once by a session with the log store, which completes it, and "
+            "import again",
             type="LogStoreIncomplete",
         )
 

@@ -382,7 +382,8 @@ def _aws(service: str) -> Any:
         return Session().create_client(service, config=Config(retries={"mode": "adaptive", "max_attempts": 8}))
     except (BotoCoreError, ValueError) as error:
         raise CliError(
-            Exit.USAGE, f"there is no client of AWS: {error}", remedy="set AWS_REGION, and credentials as the AWS command line has them",
+            Exit.USAGE, f"there is no client of AWS: {error}",
+            remedy="set AWS_REGION, and credentials as the AWS command line has them",
             type="NoAwsClient",
         ) from error  # fmt: skip
 

@@ -213,7 +213,10 @@ def _error(response: httpx.Response) -> ApiError:
             return error
         problem = f"{response.text[:200]!r} ({kind})"
         if status < 500 and status != 429:
-            problem = f"{response.url} is not answered by Turnstile: {problem}. Check the uri: it is the server's, without /v1"
+            problem = (
+                f"{response.url} is not answered by Turnstile: {problem}. Check the uri: it is the server's, without "
+                f"/v1"
+            )
         return ApiError(status, f"Http{status}", problem)
 
 

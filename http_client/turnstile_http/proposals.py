@@ -38,10 +38,12 @@ class OutcomeUnknown(Exception):
 
     def __init__(self, proposal: Proposal, seconds: float, last: ApiError) -> None:
         super().__init__(
-            f"the outcome of this commit (version {proposal.version}, transaction {proposal.txn_id}) is unknown: no final answer within "
-            f"{seconds:.0f} s. It may have been committed, or may not. Do not simply run the statement again: ask "
-            f"first with lake.table(...).outcome(txn_id='{proposal.txn_id}', version={proposal.version}), or "
-            f"GET /v1/tables/{proposal.table_id}/outcome?txn_id={proposal.txn_id}&version={proposal.version}. Last failure: {last}"
+            f"the outcome of this commit (version {proposal.version}, transaction {proposal.txn_id}) is unknown: no "
+            f"final answer within {seconds:.0f} s. It may have been committed, or may not. Do not simply run the "
+            f"statement again: ask first with lake.table(...).outcome(txn_id='{proposal.txn_id}', "
+            f"version={proposal.version}), or GET "
+            f"/v1/tables/{proposal.table_id}/outcome?txn_id={proposal.txn_id}&version={proposal.version}. Last "
+            f"failure: {last}"
         )
 
 

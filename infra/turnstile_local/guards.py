@@ -81,7 +81,8 @@ class Guard:
         return Refusal(
             "NotSigned",
             f"{scope['method']} {scope['path']} is for the emulated AWS and not signed by a key of this stack",
-            "take endpoint and keys from Stack.env, or from stack.json in the stack's home (readable by its owner only)",
+            "take endpoint and keys from Stack.env, or from stack.json in the stack's home (readable by its owner "
+            "only)",
         )
 
     def is_signed(self, scope: Scope) -> bool:

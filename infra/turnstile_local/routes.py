@@ -123,10 +123,11 @@ def stack_at(address: str, stack: str, template: Path) -> Deployed:
         one["LogicalResourceId"]: one["PhysicalResourceId"] for one in listed
         if one.get("PhysicalResourceId") and not one["ResourceType"].startswith(_KIND)
     }  # fmt: skip
-    arns = {
-        f"{one['LogicalResourceId']}.Arn": functions.get_function_configuration(FunctionName=one["PhysicalResourceId"])["FunctionArn"]
-        for one in listed if one["ResourceType"] == "AWS::Lambda::Function" and one["LogicalResourceId"] in physical
-    }  # fmt: skip
+    arns = {}
+    for one in listed:
+        if one["ResourceType"] == "AWS::Lambda::Function" and one["LogicalResourceId"] in physical:
+            configuration = functions.get_function_configuration(FunctionName=one["PhysicalResourceId"])
+            arns[f"{one['LogicalResourceId']}.Arn"] = configuration["FunctionArn"]
     return Deployed(document, {**defaults, **given, "AWS::StackName": stack}, physical, arns)
 
 

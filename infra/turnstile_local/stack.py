@@ -148,8 +148,8 @@ class Stack:
     def notices(self) -> tuple[str, ...]:
         """Notices for users about this stack, and the findings of its start."""
         not_durable = (
-            "NOT DURABLE: the emulated AWS keeps its tables in memory. If it is killed, or the machine goes down, commits "
-            "that it acknowledged are lost. For data that matters use 'turnstile up' without --aws."
+            "NOT DURABLE: the emulated AWS keeps its tables in memory. If it is killed, or the machine goes down, "
+            "commits that it acknowledged are lost. For data that matters use 'turnstile up' without --aws."
         )
         notices = [not_durable]
         if self._state.was_killed:
@@ -157,8 +157,10 @@ class Stack:
             if self._state.lost_since:
                 since = f"after {datetime.fromtimestamp(self._state.lost_since / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
             notices.append(
-                f"STATE WAS LOST: the last stack of this home was killed. What it took {since} is gone, but for commits that "
-                f"were published: {self._state.recovering} tables are 'recovering', which adopt what is in their _delta_log "
+                f"STATE WAS LOST: the last stack of this home was killed. What it took {since} is gone, but for "
+                f"commits that "
+                f"were published: {self._state.recovering} tables are 'recovering', which adopt what is in their "
+                f"_delta_log "
                 "and take no commits until then. 'turnstile repair --all' shows their state."
             )
         return tuple(notices)

@@ -37,8 +37,10 @@ READABLE: Final = frozenset(
 #: them whole. Some ask nothing as long as no column or property uses them, which is looked at by
 #: itself.
 WRITABLE: Final = frozenset({
-    "catalogManaged", "vacuumProtocolCheck", "deletionVectors", "timestampNtz", "v2Checkpoint", "columnMapping", "inCommitTimestamp",
-    "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns", "allowColumnDefaults",
+    "catalogManaged", "vacuumProtocolCheck", "deletionVectors", "timestampNtz", "v2Checkpoint", "columnMapping",
+    "inCommitTimestamp",
+    "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns",
+    "allowColumnDefaults",
     "domainMetadata", "clustering",
 })  # fmt: skip
 #: Members of a column's metadata with which values are computed or judged by expressions of SQL.
@@ -223,8 +225,8 @@ def _check_features(unknown: frozenset[str], what: str) -> None:
 def _check_mapping(definition: Definition) -> None:
     if definition.mapping != UNMAPPED:
         raise Unsupported(
-            f"the table maps its columns ({_MAPPING} = {definition.mapping}); such a table is read and appended to here, "
-            f"and no files of it are replaced: {_REMEDY}"
+            f"the table maps its columns ({_MAPPING} = {definition.mapping}); such a table is read and appended to "
+            f"here, and no files of it are replaced: {_REMEDY}"
         )
 
 

@@ -24,7 +24,8 @@ _PRIMITIVES: Final[dict[str, pa.DataType]] = {
 _NAMES: Final = {type: name for name, type in _PRIMITIVES.items()}
 #: Arrow's types that Delta has not, and the next larger that it has.
 _WIDER: Final[dict[pa.DataType, str]] = {
-    pa.uint8(): "short", pa.uint16(): "integer", pa.uint32(): "long", pa.uint64(): "decimal(20,0)", pa.float16(): "float",
+    pa.uint8(): "short", pa.uint16(): "integer", pa.uint32(): "long", pa.uint64(): "decimal(20,0)",
+    pa.float16(): "float",
     pa.large_string(): "string", pa.string_view(): "string", pa.large_binary(): "binary", pa.binary_view(): "binary",
     pa.date64(): "date",
 }  # fmt: skip
@@ -121,7 +122,8 @@ def _delta_type(type: pa.DataType, name: str) -> Any:
     if types.is_struct(type):
         if not type.num_fields:
             raise DataMismatch(
-                f"column {name!r} is a struct without fields, which no Parquet file can hold: leave it out, or give it one"
+                f"column {name!r} is a struct without fields, which no Parquet file can hold: leave it out, or give it "
+                f"one"
             )
         check_names([member.name for member in type], f"{name}: field")
         return {"type": "struct", "fields": [_delta_field(member, f"{name}.") for member in type]}

@@ -10,11 +10,17 @@ from typing import Final
 
 from turnstile_client.errors import ClientError, StorageFailure
 
-_KEYS: Final = "give the lake other ones (s3={'access_key': ..., 'secret_key': ...}), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_KEYS: Final = (
+    "give the lake other ones (s3={'access_key': ..., 'secret_key': ...}), or set AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY"
+)
 _KINDS: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
-    (("expiredtoken", "expired", "invalid_client_token", "invalidtoken", "unrecognized_client"), "the keys are not valid any more", _KEYS),
-    (("invalid_access_key", "invalidaccesskey", "signature", "missing_authentication"), "the keys are not the store's", _KEYS),
-    (("access_denied", "accessdenied", "http status 403"), "access was denied: there are no keys, or keys without the right to this table", _KEYS),
+    (("expiredtoken", "expired", "invalid_client_token", "invalidtoken", "unrecognized_client"),
+     "the keys are not valid any more", _KEYS),
+    (("invalid_access_key", "invalidaccesskey", "signature", "missing_authentication"), "the keys are not the store's",
+     _KEYS),
+    (("access_denied", "accessdenied", "http status 403"),
+     "access was denied: there are no keys, or keys without the right to this table", _KEYS),
     (("no_such_bucket", "nosuchbucket"), "there is no such bucket", "check the endpoint and the account of the keys"),
     (
         ("301", "permanentredirect", "authorizationheadermalformed", "http status 400"),
@@ -22,14 +28,16 @@ _KINDS: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
         "name the bucket's region (s3={'region': ...}); otherwise " + _KEYS,
     ),
     (
-        ("slow_down", "slowdown", "throttl", "service_unavailable", "http status 503", "internal_failure", "http status 500"),
+        ("slow_down", "slowdown", "throttl", "service_unavailable", "http status 503", "internal_failure",
+         "http status 500"),
         "the store is overloaded or failed", "try again later",
     ),
     (
         ("network_connection", "curl", "resolve", "connect", "timeout", "timed out", "unable to connect"),
         "the store cannot be reached", "check the endpoint (s3={'endpoint': ...}) and the network",
     ),
-    (("no_such_key", "nosuchkey", "does not exist", "path not found", "http status 404", "resource_not_found", "no such file"), "a file is not there",
+    (("no_such_key", "nosuchkey", "does not exist", "path not found", "http status 404", "resource_not_found",
+      "no such file"), "a file is not there",
      "run 'turnstile verify' on the table; a query of an old version finds no files that VACUUM removed"),
 )  # fmt: skip
 _ERRNOS: Final = {

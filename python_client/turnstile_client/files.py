@@ -174,5 +174,6 @@ def stream_of(data: Any) -> pa.RecordBatchReader:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:  # a type that only the library has, such as Int128
             raise DataMismatch(f"the data has a column of a type that Arrow has not: {e}; cast it") from None
     raise DataMismatch(
-        f"{type(data).__name__} is no table: give one of pyarrow, Polars, DuckDB or pandas, or an object that exports __arrow_c_stream__"
+        f"{type(data).__name__} is no table: give one of pyarrow, Polars, DuckDB or pandas, or an object that exports "
+        f"__arrow_c_stream__"
     )

@@ -161,7 +161,8 @@ def is_within(file: Mapping[str, Any], filter: Filter, definition: Definition) -
     """Whether the filter, on partition columns, is true of the rows of a file: a plan may show
     more."""
     columns = {
-        name: pa.array([partition_value(file["partitionValues"].get(name), definition.schema.field(name).type, name).as_py()],
+        name: pa.array([partition_value(file["partitionValues"].get(name), definition.schema.field(name).type,
+                                        name).as_py()],
                        definition.schema.field(name).type)
         for name in filter.columns
     }  # fmt: skip

@@ -203,7 +203,8 @@ class Table(RowAppends):
         rewrites = not filter.columns <= set(definition.partitions)
         if rewrites and definition.is_set("delta.enableChangeDataFeed"):
             raise Unsupported(
-                "the table has a change feed, for which this client writes no files: use an engine that does, such as Spark"
+                "the table has a change feed, for which this client writes no files: use an engine that does, such as "
+                "Spark"
             )
         storage = self._storage_of(state.table_id, state.location)
         reader = FileReader(storage, definition, definition.schema.names, None)
@@ -276,7 +277,8 @@ class Table(RowAppends):
         except ApiError as e:
             if e.type == "NoSuchTable" and (format := self._format()) is not None:
                 raise Unsupported(
-                    f"{self.name} is no Delta table but one of {format}: read it with a client of that format (docs/iceberg.md)"
+                    f"{self.name} is no Delta table but one of {format}: read it with a client of that format "
+                    f"(docs/iceberg.md)"
                 ) from e
             raise
 

@@ -86,7 +86,10 @@ def check(home: Path, store: str = "") -> list[Finding]:
     findings = []
     wal = path.with_name(f"{path.name}-wal")
     if copies.was_used(path) and not wal.exists():
-        text = f"{path} was in use when its server ended or it was copied, and its -wal file is missing: the last commits are not in it"
+        text = (
+            f"{path} was in use when its server ended or it was copied, and its -wal file is missing: the last commits "
+            f"are not in it"
+        )
         remedy = "put the -wal file back, or start with 'turnstile serve --closed' and run 'turnstile repair --all'"
         findings.append(Finding("store wal", "failed", text, remedy))
     began = time.monotonic()

@@ -57,6 +57,7 @@ class Door:
         if self._file is None or method in _READS or not route or (method, route) in TAKEN or not self.is_closed:
             return None
         return ServerClosed(
-            "this server is closed: it takes no changes until its tables were compared with their logs; nothing was changed",
+            "this server is closed: it takes no changes until its tables were compared with their logs; nothing was "
+            "changed",
             remedy="run 'turnstile repair --all', then 'turnstile open'; and send the same request again",
         )

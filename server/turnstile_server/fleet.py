@@ -89,13 +89,15 @@ class Sharing:
     """
 
     def __init__(
-        self, world: World, roles: Collection[str], work: Mapping[str, Work], catch_up: Callable[[Collection[str]], None],
+        self, world: World, roles: Collection[str], work: Mapping[str, Work],
+        catch_up: Callable[[Collection[str]], None],
         *, hears: Callable[[], bool], beat_ms: int, address: Address | None = None, processes: Processes | None = None,
     ) -> None:  # fmt: skip
         self._journal = FleetJournal(world, lambda: self.member.id)
         granules = {role: GRANULES[role] for role in roles} | ({} if address is None else {CATALOGS: 32})
         self.member = Member(
-            self._journal.recording_world(), _monotonic_ms, name=f"{socket.gethostname()}:{os.getpid()}", granules=granules,
+            self._journal.recording_world(), _monotonic_ms, name=f"{socket.gethostname()}:{os.getpid()}",
+            granules=granules,
             beat_ms=beat_ms, alone_beat_ms=ALONE_BEATS * beat_ms, address=address,
         )  # fmt: skip
         self._processes = processes or Processes()

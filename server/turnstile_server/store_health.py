@@ -65,7 +65,10 @@ SAYS: Final = {
 }
 """The texts of ``/readyz``, by cause."""
 
-_BEHIND: Final = "Put the files back, or a backup ('turnstile restore'); then start with 'turnstile serve --closed' and run 'turnstile repair --all'"
+_BEHIND: Final = (
+    "Put the files back, or a backup ('turnstile restore'); then start with 'turnstile serve --closed' and run "
+    "'turnstile repair --all'"
+)
 
 SILENT: Final = "the store has not answered for seconds"
 
@@ -197,8 +200,8 @@ def lost_wal(settings: ServerSettings) -> tuple[str, ...]:
         return ()
     return (
         (
-            f"{path} was in use when its server ended, or when it was copied, and the -wal file that it had then is not here: what was "
-            f"committed last is missing, which may be whole tables. {_BEHIND}"
+            f"{path} was in use when its server ended, or when it was copied, and the -wal file that it had then is "
+            f"not here: what was committed last is missing, which may be whole tables. {_BEHIND}"
         ),
     )
 
@@ -217,8 +220,9 @@ def unknown_lake(store: OpenStore, lake_root: str) -> tuple[str, ...]:
         return ()
     return (
         (
-            f"the store has no table, and its lake {lake_root} has some ({found}): if the store had tables, it was lost, or copied without "
-            f"its -wal file. {_BEHIND}; tables that no store knows any more come back by 'turnstile import'"
+            f"the store has no table, and its lake {lake_root} has some ({found}): if the store had tables, it was "
+            f"lost, or copied without its -wal file. {_BEHIND}; tables that no store knows any more come back by "
+            f"'turnstile import'"
         ),
     )
 
@@ -233,8 +237,10 @@ def former_stack(store: OpenStore, settings: ServerSettings) -> tuple[str, ...]:
         return ()
     return (
         (
-            f"{home} is the home of an emulated deployment, whose tables (in {home / 'state'}) this server does not know, so it starts empty: "
-            "start that by the version which wrote it and bring its tables over (docs/migration.md), or use another home"
+            f"{home} is the home of an emulated deployment, whose tables (in {home / 'state'}) this server does not "
+            f"know, so it starts empty: "
+            "start that by the version which wrote it and bring its tables over (docs/migration.md), or use another "
+            "home"
         ),
     )
 

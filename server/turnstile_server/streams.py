@@ -57,7 +57,8 @@ class Stream:
     """
 
     def __init__(
-        self, settings: ServerSettings, hint: Callable[[Mapping[str, int]], None], missed: Callable[[], None], stop: threading.Event
+        self, settings: ServerSettings, hint: Callable[[Mapping[str, int]], None], missed: Callable[[], None],
+        stop: threading.Event
     ) -> None:  # fmt: skip
         self._settings = settings
         self._hint = hint

@@ -78,7 +78,8 @@ def attach(
         raise ValueError("attach() needs the server's base URL: uri=..., or the environment variable TURNSTILE_URL")
     if not _LAKE_NAME.fullmatch(name) or name.lower() in _TAKEN or is_catalog_of_scopes(name):
         raise ValueError(
-            f"attach(name={name!r}): use letters, digits, '_' and '-', and none of {', '.join(sorted(_TAKEN))}, '...__scope'"
+            f"attach(name={name!r}): use letters, digits, '_' and '-', and none of {', '.join(sorted(_TAKEN))}, "
+            f"'...__scope'"
         )
     secret = token if token is not None else os.environ.get("TURNSTILE_TOKEN")
     try:

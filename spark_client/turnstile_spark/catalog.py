@@ -59,7 +59,8 @@ _OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedC
 #: history.
 _FEATURES_OF_ONE_TABLE = frozenset(
     f"delta.feature.{feature}"
-    for feature in ("catalogManaged", "catalogOwned-preview", "checkpointProtection", "clustering", "inCommitTimestamp", "redirectReaderWriter-preview",
+    for feature in ("catalogManaged", "catalogOwned-preview", "checkpointProtection", "clustering", "inCommitTimestamp",
+                    "redirectReaderWriter-preview",
         "redirectWriterOnly-preview", "coordinatedCommits-preview")
 )  # fmt: skip
 _CLUSTERING = "clusteringColumns"

@@ -323,6 +323,7 @@ class CoordinatorInScope(Coordinator):
         log_path = table.getLogPath().toString()
         name = ".".join(self._lake().name_of(log_path)) or log_path
         return (
-            f"[TURNSTILE_REFUSED] this DataFrame or DeltaTable of {name} was made outside of the transaction or snapshot "
+            f"[TURNSTILE_REFUSED] this DataFrame or DeltaTable of {name} was made outside of the transaction or "
+            f"snapshot "
             "that this thread is in, and would not see it: make it inside"
         )

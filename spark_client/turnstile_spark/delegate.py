@@ -127,7 +127,10 @@ class LakeCatalog(Proxy):
         """Throws where a statement that changes the catalog is made in a transaction or snapshot,
         which holds only commits."""
         if self._scope() is not None:
-            text = f"{statement} in a transaction or snapshot: '{self.lake.name}' would do it at once, for all sessions. Do it outside"
+            text = (
+                f"{statement} in a transaction or snapshot: '{self.lake.name}' would do it at once, for all sessions. "
+                f"Do it outside"
+            )
             raise self.lake.throw.unsupported_operation(text)
 
     def _changing(self, statement: str) -> Scope | None:

@@ -43,7 +43,7 @@ class TurnstileError(CapturedException):
     """An error of Turnstile without a matching exception of Spark or Delta. ``condition`` names it.
 
     ============================== =====================================================================
-    TURNSTILE_OUTCOME_UNKNOWN       a commit, or a change of the catalog, may or may not have happened; the message says more
+    TURNSTILE_OUTCOME_UNKNOWN       a commit, or a change of the catalog, may or may not have happened
     TURNSTILE_TRANSACTION_CONFLICT  the transaction lost to another; nothing was changed, it may be run again
     TURNSTILE_TRANSACTION_OVER      a thread or DataFrame of a transaction or snapshot that has ended
     TURNSTILE_UNREACHABLE           the server did not answer before the deadline; nothing was changed
@@ -110,8 +110,10 @@ class TransactionOutcomeUnknown(TurnstileError):
     def __init__(self, id: str, seconds: float, last: ApiError) -> None:
         self.id = id
         text = (
-            f"[TURNSTILE_OUTCOME_UNKNOWN] the outcome of transaction {id} is unknown: no final answer within {seconds:.0f} s. It was "
-            "committed as a whole or not at all. Do not simply run it again: ask first, with commit() of the same transaction. "
+            f"[TURNSTILE_OUTCOME_UNKNOWN] the outcome of transaction {id} is unknown: no final answer within "
+            f"{seconds:.0f} s. It was "
+            "committed as a whole or not at all. Do not simply run it again: ask first, with commit() of the same "
+            "transaction. "
             f"Last failure: {last}"
         )
         super().__init__(desc=text, stackTrace="")
@@ -273,7 +275,10 @@ def _convert(e: Any, original: Any, is_lake: Callable[[str], bool]) -> CapturedE
                 return turnstile_error("TURNSTILE_TRANSACTION_OVER", text)
             return turnstile_error("TURNSTILE_DETACHED", f"the lake of {name} is not attached in this session any more")
         if (catalog := _NO_PLUGIN.search(message)) and is_lake(catalog.group(1)):
-            text = f"the lake '{catalog.group(1)}' is not in this session, as it is in those of newSession(): lake.join(spark)"
+            text = (
+                f"the lake '{catalog.group(1)}' is not in this session, as it is in those of newSession(): "
+                f"lake.join(spark)"
+            )
             return turnstile_error("TURNSTILE_DETACHED", text)
         if mark := _MARK.search(message):
             cause = link.getCause()
@@ -291,7 +296,10 @@ def _of_lake(chain: list[Any], name_at: Callable[[str], str | None]) -> Turnstil
         if by_path := _BY_PATH.search(message):
             name = name_at(by_path.group(1))
             if name is not None:
-                text = f"{name or by_path.group(1)} is a table of a lake: use its name in the place of its path; CREATE TABLE ... AS SELECT copies it"
+                text = (
+                    f"{name or by_path.group(1)} is a table of a lake: use its name in the place of its path; CREATE "
+                    f"TABLE ... AS SELECT copies it"
+                )
                 return turnstile_error("TURNSTILE_REFUSED", text)
     failure = storage_failure(links)
     if failure is not None and name_at(failure.path) is not None:

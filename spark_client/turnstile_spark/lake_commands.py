@@ -70,7 +70,8 @@ class LakeCommands(Proxy):
         mode = str(command.reorgTableSpec().reorgTableMode().toString())
         if mode != "PURGE":
             text = (
-                f"REORG TABLE ... APPLY ({mode}): the lake makes Iceberg metadata of a Delta table itself, without a rewrite (docs/iceberg.md);"
+                f"REORG TABLE ... APPLY ({mode}): the lake makes Iceberg metadata of a Delta table itself, without a "
+                f"rewrite (docs/iceberg.md);"
                 " APPLY (PURGE) rewrites files"
             )
             raise self.lake.throw.unsupported_operation(text)

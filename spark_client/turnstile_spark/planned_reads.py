@@ -69,7 +69,10 @@ class PlannedReads:
         """Writes version 0 of a log; returns the folder of its table."""
         folder = spark.conf.get(FOLDER, None)
         if not folder and not str(spark.sparkContext.master).startswith("local"):
-            text = f"a planned read on a cluster: set {FOLDER} to a folder that its executors can read, such as s3a://bucket/tmp"
+            text = (
+                f"a planned read on a cluster: set {FOLDER} to a folder that its executors can read, such as "
+                f"s3a://bucket/tmp"
+            )
             raise turnstile_error("TURNSTILE_REFUSED", text)
         if not folder:
             self._local = self._local or Path(tempfile.mkdtemp(prefix="turnstile-plans-"))

@@ -29,8 +29,10 @@ def new_table(lake: str, properties: Mapping[str, str]) -> str | None:
         return f"USING {provider}: tables of '{lake}' are Delta tables: USING delta, or .format(\"delta\")"
     if "location" in properties or "external" in properties:
         return (
-            f"EXTERNAL, LOCATION or the option 'path': leave it out, '{lake}' chooses the location of its tables. A Delta table that is "
-            "there comes under the catalog with `turnstile import`; other files: CREATE TABLE ... AS SELECT * FROM parquet.`/path`"
+            f"EXTERNAL, LOCATION or the option 'path': leave it out, '{lake}' chooses the location of its tables. A "
+            f"Delta table that is "
+            "there comes under the catalog with `turnstile import`; other files: CREATE TABLE ... AS SELECT * FROM "
+            "parquet.`/path`"
         )
     if any(key.startswith("hive.") for key in properties):
         return f"STORED AS or ROW FORMAT: leave it out, tables of '{lake}' are Delta tables"
@@ -48,8 +50,8 @@ def changes(lake: str, table_changes: Iterable[JavaObject], schema: str) -> str 
             return reason
     if "location" in keys:
         return (
-            f"ALTER TABLE ... SET LOCATION: '{lake}' chooses the location of its tables, for good. Copy a table from elsewhere with "
-            f"{_SELECT} * FROM delta.`/path`, or bring it under the catalog with `turnstile import`"
+            f"ALTER TABLE ... SET LOCATION: '{lake}' chooses the location of its tables, for good. Copy a table from "
+            f"elsewhere with {_SELECT} * FROM delta.`/path`, or bring it under the catalog with `turnstile import`"
         )
     return _properties(lake, keys)
 
@@ -60,14 +62,21 @@ def dropped_feature(lake: str, feature: str, schema: str) -> str | None:
     name = feature.lower()
     statement = f"ALTER TABLE ... DROP FEATURE {feature}"
     if name in _NEEDED:
-        return f"{statement}: '{lake}' needs it in its tables. `turnstile export` makes a table of files of one, which any Delta may change"
+        return (
+            f"{statement}: '{lake}' needs it in its tables. `turnstile export` makes a table of files of one, which "
+            f"any Delta may change"
+        )
     if name == "deletionvectors":
         return (
-            f"{statement}: the feature stays, its deletion vectors can go: SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false'), then "
+            f"{statement}: the feature stays, its deletion vectors can go: SET TBLPROPERTIES "
+            f"('delta.enableDeletionVectors' = 'false'), then "
             f"REORG TABLE ... APPLY (PURGE). A table without the feature: {_SELECT}, with that property"
         )
     if name.startswith("typewidening") and "delta.typeChanges" in schema:
-        return f"{statement}: columns have changed their types, and Delta cannot rewrite their files here. Copy the table with {_SELECT}"
+        return (
+            f"{statement}: columns have changed their types, and Delta cannot rewrite their files here. Copy the table "
+            f"with {_SELECT}"
+        )
     return None
 
 
@@ -76,7 +85,8 @@ def iceberg(name: str, url: str, catalog: str) -> str:
     ``url``, ``catalog``: the server's."""
     return (
         f"{name} is an Iceberg table, and statements of a lake are Delta's: use it through a catalog of Iceberg's "
-        f"(spark.sql.catalog.ICE = org.apache.iceberg.spark.SparkCatalog, ICE.type = rest, ICE.uri = {url}/iceberg, ICE.warehouse = {catalog}), "
+        f"(spark.sql.catalog.ICE = org.apache.iceberg.spark.SparkCatalog, ICE.type = rest, ICE.uri = {url}/iceberg, "
+        f"ICE.warehouse = {catalog}), "
         "PyIceberg or DuckDB (docs/iceberg.md)"
     )
 
@@ -84,7 +94,8 @@ def iceberg(name: str, url: str, catalog: str) -> str:
 def purge(lake: str) -> str:
     """For DROP TABLE ... PURGE."""
     return (
-        f"DROP TABLE ... PURGE: leave out PURGE. '{lake}' removes the files of a dropped table by itself, after the server's grace period, "
+        f"DROP TABLE ... PURGE: leave out PURGE. '{lake}' removes the files of a dropped table by itself, after the "
+        f"server's grace period, "
         "in which a drop can be taken back; none is removed before"
     )
 
@@ -109,15 +120,18 @@ def namespace(lake: str, properties: Iterable[str]) -> str | None:
 
 def forced_schema(lake: str, option: str) -> str:
     """For CREATE and REPLACE while ``option`` is set."""
-    return f"Delta would write the schema of a table of '{lake}' into spark_catalog's table of that name: SET {option} = false"
+    return (
+        f"Delta would write the schema of a table of '{lake}' into spark_catalog's table of that name: SET {option} = "
+        f"false"
+    )
 
 
 def clone(lake: str) -> str:
     """For CREATE TABLE ... CLONE into a lake: Delta makes an empty table and then fails to fill
     it."""
     return (
-        f"CREATE TABLE ... CLONE: Delta cannot clone into a catalog-managed table. Copy with {_SELECT}, or let the server "
-        f"clone a table of '{lake}', with `turnstile catalog clone`"
+        f"CREATE TABLE ... CLONE: Delta cannot clone into a catalog-managed table. Copy with {_SELECT}, or let the "
+        f"server clone a table of '{lake}', with `turnstile catalog clone`"
     )
 
 
@@ -125,6 +139,7 @@ def convert(lake: str) -> str:
     """For CONVERT TO DELTA with the name of a table of a lake: Delta would convert one of that name
     in ``spark_catalog``."""
     return (
-        f"CONVERT TO DELTA: tables of '{lake}' are Delta tables. For one of Spark's own catalog, USE spark_catalog first; for "
+        f"CONVERT TO DELTA: tables of '{lake}' are Delta tables. For one of Spark's own catalog, USE spark_catalog "
+        f"first; for "
         "files, name the path: parquet.`/path`"
     )

@@ -23,7 +23,8 @@ EXCLUDED = (
     "org.slf4j:slf4j-api",
     *(
         f"io.netty:netty-{m}"
-        for m in ("buffer", "codec", "codec-base", "codec-compression", "codec-http", "codec-http2", "common", "handler",
+        for m in ("buffer", "codec", "codec-base", "codec-compression", "codec-http", "codec-http2", "common",
+                  "handler",
                   "resolver", "transport", "transport-classes-epoll", "transport-native-unix-common")
     ),
 )  # fmt: skip
@@ -97,7 +98,8 @@ def session(
     running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if running is not None and running._sc._jsc is not None and (lacking := _lacking(running, settings, s3=bool(s3))):
         raise ValueError(
-            f"session({'s3=...' if s3 else ''}): this process has a Spark session that {lacking}. Ask for all at the first session(), or "
+            f"session({'s3=...' if s3 else ''}): this process has a Spark session that {lacking}. Ask for all at the "
+            f"first session(), or "
             "spark.stop() it before"
         )
     builder = SparkSession.builder.appName(app)

@@ -17,7 +17,10 @@ Link = tuple[str, str]
 _OURS: Final = ("software.amazon.awssdk.", "org.apache.hadoop.fs.s3a.")
 _PATH: Final = re.compile(r"s3a?://[^\s,:;'\"\])]+")
 _SESSION: Final = "turnstile_spark.session(s3=...)"
-_KEYS: Final = f"check the session's keys (fs.s3a.access.key, {_SESSION}), or attach(vended=True) where the server hands out credentials"
+_KEYS: Final = (
+    f"check the session's keys (fs.s3a.access.key, {_SESSION}), or attach(vended=True) where the server hands out "
+    f"credentials"
+)
 #: Words of a chain -> what they mean and the remedy; the first that is found counts.
 _CAUSES: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
     (
@@ -56,7 +59,8 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], str, str], ...]] = (
     ),
     (
         re.compile(
-            r"UnknownHost|Connection refused|ConnectException|ConnectTimeout|Unable to execute HTTP request|NoRouteToHost|SocketTimeout",
+            r"UnknownHost|Connection refused|ConnectException|ConnectTimeout|Unable to execute HTTP "
+            r"request|NoRouteToHost|SocketTimeout",
             re.IGNORECASE,
         ),
         "the endpoint of S3 cannot be reached",

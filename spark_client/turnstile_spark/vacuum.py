@@ -104,7 +104,8 @@ def vacuum(
         raise turnstile_error("TURNSTILE_REFUSED", text)
     if retention_hours is not None and retention_hours < LEAST_HOURS and not (allow_short or _switched_off(spark)):
         text = (
-            f"vacuum of {name} with a retention of {retention_hours} hours: files of commits that are under way for longer would go;"
+            f"vacuum of {name} with a retention of {retention_hours} hours: files of commits that are under way for "
+            f"longer would go;"
             f" allow_short=True if there are none ({LEAST_HOURS} hours or more need no switch)"
         )
         raise turnstile_error("TURNSTILE_REFUSED", text)
@@ -192,7 +193,8 @@ class _Run:
         versions = list(self._commits(0, first))
         if versions and versions[0][0] > max(before, 0) and versions[0][0] > 0:
             text = (
-                f"a lite vacuum of {self._name}: the log begins at version {versions[0][0]}, and what was removed before was not vacuumed;"
+                f"a lite vacuum of {self._name}: the log begins at version {versions[0][0]}, and what was removed "
+                f"before was not vacuumed;"
                 " run a full one"
             )
             raise turnstile_error("TURNSTILE_REFUSED", text)
@@ -267,7 +269,10 @@ class _Run:
             (F.col("modificationTime") < before_ms) & ~F.col("path").rlike("^([A-Za-z][A-Za-z0-9+.-]*:|/)")
         )
         if old.take(1):
-            text = f"vacuum of {self._name}: none of the files of its latest version was found in {self._base}; nothing is removed"
+            text = (
+                f"vacuum of {self._name}: none of the files of its latest version was found in {self._base}; nothing "
+                f"is removed"
+            )
             raise turnstile_error("TURNSTILE_REFUSED", text)
 
     # -- parts --------------------------------------------------------------------------------------------------------

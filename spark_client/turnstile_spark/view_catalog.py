@@ -136,8 +136,8 @@ class ViewsOfLake(LakeCatalog):
                 to_levels = to_levels[1:]
             elif self.session.sessionState().catalogManager().isCatalogRegistered(to_levels[0]):
                 text = (
-                    f"ALTER {kind} ... RENAME TO {'.'.join(to_levels)}.{to_name}: nothing can leave its catalog by RENAME. "
-                    f"Copy it with CREATE {kind} ... AS SELECT"
+                    f"ALTER {kind} ... RENAME TO {'.'.join(to_levels)}.{to_name}: nothing can leave its catalog by "
+                    f"RENAME. Copy it with CREATE {kind} ... AS SELECT"
                 )
                 raise self.lake.throw.unsupported_operation(text)
         return to_levels or levels, to_name

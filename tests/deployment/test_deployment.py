@@ -235,7 +235,8 @@ def test_new_code_and_parameters_come_under_load_and_nothing_is_refused_for_long
         eventually(lambda: new in load.versions)
     cold_s = longest_start_s(stack.emulator.work / "figures.jsonl")
     print(
-        f"{load.appended} appends; {len(load.refused)} refused, for {load.longest_refused_s:.1f} s; a cold start: {cold_s:.1f} s"
+        f"{load.appended} appends; {len(load.refused)} refused, for {load.longest_refused_s:.1f} s; a cold start: "
+        f"{cold_s:.1f} s"
     )
     assert load.longest_refused_s <= cold_s, load.refused
     assert eventually(lambda: load.table.get("head")["floor"] == load.appended), "I11"

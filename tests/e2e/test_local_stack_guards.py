@@ -60,7 +60,8 @@ def new_function(marker: Path) -> dict[str, Any]:
     import base64
 
     return {
-        "FunctionName": "evil", "Runtime": "python3.11", "Handler": "app.run", "Role": "arn:aws:iam::000000000000:role/x",
+        "FunctionName": "evil", "Runtime": "python3.11", "Handler": "app.run",
+        "Role": "arn:aws:iam::000000000000:role/x",
         "Code": {"ZipFile": base64.b64encode(out.getvalue()).decode()},
     }  # fmt: skip
 

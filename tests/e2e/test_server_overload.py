@@ -117,7 +117,10 @@ def test_i12_waits_for_events_of_a_principal_leave_the_server_to_all_others(guar
 
 def test_a_body_that_does_not_come_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
     settings = ServerSettings(str(tmp_path / "home"), threads=2, body_s=0.5)
-    head = b"POST /v1/catalogs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    head = (
+        b"POST /v1/catalogs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+        b"100\r\n\r\n"
+    )
     with Server.start(tmp_path / "home", 0, settings=settings) as server, ExitStack() as wires:
         late = [wires.enter_context(closing(connect(server))) for _ in range(4)]
         for wire in late:

@@ -229,7 +229,10 @@ def test_i12_bodies_of_strangers_that_never_come_leave_the_server_to_all_others(
 
 
 def test_i12_a_body_is_not_read_before_its_sender_is_known(guarded: Server) -> None:
-    head = b"POST /v1/catalogs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    head = (
+        b"POST /v1/catalogs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+        b"1000\r\n\r\n"
+    )
     assert raw(guarded, head).startswith(b"HTTP/1.1 401")
 
 

@@ -10,8 +10,10 @@ while; then the fleet has to come to rest: each server owns its part again. In t
     nothing lost          what was acknowledged is in ``_delta_log`` at the version that was told (I2, I5)
     nothing duplicated    no transaction is there twice (I3), no version was published twice (I4)
     nothing changed       published bytes are those that were proposed, or that the answer to a ticket had (I4)
-    nothing reordered     versions are gapless and published in order, and there is one order in which every answer is right (I1; porcupine)
-    nothing stuck         the tables are active and everything is published (I11); every granule is owned by a member that lives (I19)
+    nothing reordered     versions are gapless and published in order, and there is one order in
+                          which every answer is right (I1; porcupine)
+    nothing stuck         the tables are active and everything is published (I11); every granule is
+                          owned by a member that lives (I19)
     one catalog           its log has each change once that was acknowledged, none that was refused (I21)
 """
 
@@ -44,7 +46,8 @@ TIMEOUT_S = 3.0
 """How long a client waits for an answer before it asks another server: a frozen one gives none."""
 
 FAILURES = (
-    "kill background", "freeze background", "kill owner", "freeze owner", "kill http", "freeze http", "kill server", "freeze server",
+    "kill background", "freeze background", "kill owner", "freeze owner", "kill http", "freeze http", "kill server",
+    "freeze server",
     "restart server",
 )  # fmt: skip
 
@@ -76,7 +79,8 @@ class Report:
     def __str__(self) -> str:
         failures = sum(phase.name in FAILURES for phase in self.phases)
         return (
-            f"{failures} failures, {self.acknowledged} acknowledged commits of {len(self.lags)} versions, {self.unknown} proposals without an answer, "
+            f"{failures} failures, {self.acknowledged} acknowledged commits of {len(self.lags)} versions, "
+            f"{self.unknown} proposals without an answer, "
             f"{self.changes} acknowledged changes of the catalog; {len(self.problems)} problems"
         )
 
@@ -104,7 +108,8 @@ def campaign(fleet: Fleet, failures: Sequence[str], work: Work) -> Report:
         table.api.close()
     roots = {table.id: Path(unquote(urlsplit(read_head(fleet.world, table.id).location).path)) for table in tables}
     load = Load(
-        clients=work.clients, seconds=3600, staged=0.4, rest_s=work.rest_s, timeout_s=TIMEOUT_S, patient=True, replays=0.05, seed=len(failures),
+        clients=work.clients, seconds=3600, staged=0.4, rest_s=work.rest_s, timeout_s=TIMEOUT_S, patient=True,
+        replays=0.05, seed=len(failures),
     )  # fmt: skip
     connect = Balancer(fleet.urls(), TIMEOUT_S).connect
     ended = threading.Event()

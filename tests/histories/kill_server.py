@@ -49,9 +49,9 @@ class Report:
 
     def __str__(self) -> str:
         return (
-            f"{self.rounds} kills, {self.acknowledged} acknowledged commits, {self.versions} versions, {self.unknown} outcomes "
-            f"that nobody heard; back in service after {median(self.back_s):.2f} s (median), {max(self.back_s):.2f} s (longest); "
-            f"{len(self.problems)} problems"
+            f"{self.rounds} kills, {self.acknowledged} acknowledged commits, {self.versions} versions, {self.unknown} "
+            f"outcomes that nobody heard; back in service after {median(self.back_s):.2f} s (median), "
+            f"{max(self.back_s):.2f} s (longest); {len(self.problems)} problems"
         )
 
 

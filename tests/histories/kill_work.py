@@ -7,8 +7,10 @@ Each kill is a SIGKILL of every process at a random moment after the work was se
 the server is started again. Of each kind of work:
 
     gc            staged files that lost, dropped tables and their tombstones: all go, and nothing else does (I10)
-    reset         a catalog that goes to and fro between two snapshots: it is one of the two, and the one that was acknowledged (I8, I9)
-    import        a table of a file system comes under the catalog: by one upgrade commit, and running it again ends it (I2, I9)
+    reset         a catalog that goes to and fro between two snapshots: it is one of the two, and
+                  the one that was acknowledged (I8, I9)
+    import        a table of a file system comes under the catalog: by one upgrade commit, and
+                  running it again ends it (I2, I9)
     iceberg       appends: each that was acknowledged is there once, and the table can be read (I3, I8)
     checkpoints   light work: every checkpoint that is there can be read, all that are due are written in the end (I15)
 
@@ -68,8 +70,8 @@ class Report:
     def __str__(self) -> str:
         back = f"{median(self.back_s):.1f} / {max(self.back_s):.1f}" if self.back_s else "-"
         return (
-            f"| {self.kind:11s} | {self.kills:5d} | {self.in_the_midst:12d} | {self.done:12d} | {back:11s} | {self.last_s:13.1f} "
-            f"| {len(self.problems):8d} |"
+            f"| {self.kind:11s} | {self.kills:5d} | {self.in_the_midst:12d} | {self.done:12d} | {back:11s} | "
+            f"{self.last_s:13.1f} | {len(self.problems):8d} |"
         )
 
 

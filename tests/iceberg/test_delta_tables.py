@@ -88,11 +88,13 @@ def test_rows_are_those_of_delta_spark(spark: Any, lake: Any, planned: RestCatal
 def test_types_without_column_mapping(spark: Any, lake: Any, planned: RestCatalog, namespace: str) -> None:
     name = f"{lake.name}.{namespace}.t"
     spark.sql(
-        f"CREATE TABLE {name} (b TINYINT, i INT, f FLOAT, d DOUBLE, n DECIMAL(12, 3), t TIMESTAMP_NTZ, x BINARY, o BOOLEAN, "
+        f"CREATE TABLE {name} (b TINYINT, i INT, f FLOAT, d DOUBLE, n DECIMAL(12, 3), t TIMESTAMP_NTZ, x BINARY, o "
+        f"BOOLEAN, "
         "tags ARRAY<STRING>, p STRUCT<q: ARRAY<STRUCT<r: BIGINT>>>)"
     )
     spark.sql(
-        f"INSERT INTO {name} VALUES (1, 2, 0.5, 0.25, 1.125, timestamp_ntz'2026-11-01 10:00:00.5', X'00FF', true, array('a', null), "
+        f"INSERT INTO {name} VALUES (1, 2, 0.5, 0.25, 1.125, timestamp_ntz'2026-11-01 10:00:00.5', X'00FF', true, "
+        f"array('a', null), "
         "named_struct('q', array(named_struct('r', 5))))"
     )
     (row,) = planned.load_table(f"{namespace}.t").scan().to_arrow().to_pylist()

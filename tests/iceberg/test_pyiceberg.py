@@ -80,9 +80,9 @@ def test_branches_tags_and_time_travel(connect: Connect, namespace: str) -> None
     assert sorted(read.scan().use_ref("audit").to_arrow()["id"].to_pylist()) == [1, 2]
     assert read.scan(snapshot_id=first.snapshot_id).to_arrow()["id"].to_pylist() == [1]
     read.manage_snapshots().remove_branch("audit").commit()
-    read.maintenance.expire_snapshots().by_id(
-        next(one.snapshot_id for one in read.metadata.snapshots if one.snapshot_id not in {ref.snapshot_id for ref in read.refs().values()})
-    ).commit()  # fmt: skip
+    named = {ref.snapshot_id for ref in read.refs().values()}
+    unnamed = next(one.snapshot_id for one in read.metadata.snapshots if one.snapshot_id not in named)
+    read.maintenance.expire_snapshots().by_id(unnamed).commit()
     assert set(connect().load_table(f"{namespace}.t").refs()) == {"main", "v1"}
 
 

@@ -538,7 +538,8 @@ def nearest(module: str) -> list[Path]:
 
 
 SURVIVORS: Final[dict[str, str]] = {
-    "turnstile.access.undrop_rights: __call__: branch self._principal.admin": "it saves reads; the rules permit admins too",
+    "turnstile.access.undrop_rights: __call__: branch self._principal.admin": "it saves reads; the rules permit admins "
+    "too",
     "turnstile.catalog.history.dropped: _find_dropped: branch head is not None and head.state != DROPPED": (
         "the HEAD of a table in use has another name, or the name leads to it"
     ),
@@ -558,11 +559,13 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.catalog.query.reads: _differences: branch read.head.head == tree.head": (
         "one HEAD has one tree, which is not different from itself: it saves the two walks"
     ),
-    "turnstile.maintenance.reliance: unreliable: edge state.start >= 0": "words: a checkpoint of version 0 says what version 0 says",
+    "turnstile.maintenance.reliance: unreliable: edge state.start >= 0": "words: a checkpoint of version 0 says what "
+    "version 0 says",
     "turnstile.delta.soundness.judge: judge: branch floor not in files.commits": (
         "nothing starts a log that lacks the commit of the floor (segments.starts)"
     ),
-    "turnstile.delta.soundness.judge: _start: branch at < 0": "there is no checkpoint of version -1, so none has a fault",
+    "turnstile.delta.soundness.judge: _start: branch at < 0": "there is no checkpoint of version -1, so none has a "
+    "fault",
     "turnstile.gc.kinds.log: scan: operand oldest is not None": "a log has the commit of its floor at least",
     "turnstile.gc.kinds.log: scan: operand files.commits[oldest].modified_ms <= now - upkeep.log_ms": (
         "the log's retention is among the pins, too: it saves reading them"
@@ -576,15 +579,18 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.log: read: operand stat.path not in self._seen": (
         "a checkpoint that is read again names what it named: it saves a read"
     ),
-    "turnstile.gc.kinds.log: _follow: edge age_ms <= self._context.grace.history_ms + MARGIN_MS": "a millisecond of a week",
+    "turnstile.gc.kinds.log: _follow: edge age_ms <= self._context.grace.history_ms + MARGIN_MS": "a millisecond of a "
+    "week",
     "turnstile.gc.kinds.log: _delete: edge clock.now_ms() > until_ms": "a millisecond of ten minutes",
     "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
         "a metadata file that is read again names what it named: it saves a read"
     ),
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
-    "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT LIKE",
-    "turnstile.delta.transactions.group_reads: decide_refused: edge upto > self._holds[at]": "of no commits nothing is judged",
+    "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT "
+    "LIKE",
+    "turnstile.delta.transactions.group_reads: decide_refused: edge upto > self._holds[at]": "of no commits nothing is "
+    "judged",
     **{
         f"turnstile.planning.index: {name}": "how many leaves are rewritten, and when: plans show the same"
         for name in (
@@ -604,29 +610,38 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.planning.leaves: _summary: operand not len(low)": "the least of no values is not known",
     "turnstile.planning.leaves: _summary: operand not len(high)": "the greatest of no values is not known",
     "turnstile.planning.leaves: bounds_of: operand field is None": "no leaf has a place for a column that is none",
-    "turnstile.planning.leaves: __init__: operand len(name) == 1": "a partition column is no struct, so no field of one is named like it",
-    "turnstile.planning.leaves: summaries_of: edge len(name) == 1": "a partition column is no struct, so no field of one is named like it",
+    "turnstile.planning.leaves: __init__: operand len(name) == 1": "a partition column is no struct, so no field of "
+    "one is named like it",
+    "turnstile.planning.leaves: summaries_of: edge len(name) == 1": "a partition column is no struct, so no field of "
+    "one is named like it",
     "turnstile.planning.core.generated: _derive: operand some": "OR of nothing is satisfied by no row",
     "turnstile.planning.core.generated: _any: operand some": "a list of nothing is satisfied by no row",
     "turnstile.planning.core.generated: _derive: edge len(bounding) == 1": "AND of one part is the part",
-    "turnstile.planning.core.generated: _parse_generated: operand partition.field is None": "a partition column is of a primitive type",
-    "turnstile.planning.core.generated: _within: operand generated.source.field is None": "its source has a type, as it was made",
-    "turnstile.planning.reads: was_read: operand predicate is None": "a predicate that is none is one that is not understood",
+    "turnstile.planning.core.generated: _parse_generated: operand partition.field is None": "a partition column is of "
+    "a primitive type",
+    "turnstile.planning.core.generated: _within: operand generated.source.field is None": "its source has a type, as "
+    "it was made",
+    "turnstile.planning.reads: was_read: operand predicate is None": "a predicate that is none is one that is not "
+    "understood",
     "turnstile.planning.planner: _view: operand view is not None": (
         "a root of another history is looked at again with each plan, and never believed: it saves the look"
     ),
     "turnstile.planning.planner: _read_ahead: branch question.explain": "an explained plan reads all leaves anyway",
-    "turnstile.planning.planner: _read_ahead: edge at >= first": "a leaf that is not read ahead is read when it is needed",
+    "turnstile.planning.planner: _read_ahead: edge at >= first": "a leaf that is not read ahead is read when it is "
+    "needed",
     "turnstile.planning.planner: _choose_leaves: operand predicate is None": (
         "no predicate is judged as one that is not understood: it leaves all"
     ),
     "turnstile.planning.planner: _view: edge ict >= 0": "no commit is of the year 1970",
-    "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the page",
+    "turnstile.planning.finding: find: branch count == size": "it saves planning a table of which no file fits the "
+    "page",
     "turnstile.planning.judging: _integers_upto: edge most > 0": "it is beyond 64 bits there, so it is not near 0",
     "turnstile.gc.collector: go_on: edge clock.now_ms() >= until_ms": "a millisecond more or less of a run's time",
     "turnstile.gc.collector: go_round: edge clock.now_ms() >= until_ms": "a millisecond more or less of a run's time",
-    "turnstile.delta.attention: read: term insert.row": "an insert that was accepted, or refused by a row, answers with a row",
-    "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
+    "turnstile.delta.attention: read: term insert.row": "an insert that was accepted, or refused by a row, answers "
+    "with a row",
+    "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not "
+    "the first",
     "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (
         "without it the HEAD of a table without an id is looked for, which there never is: it saves a read"
     ),
@@ -663,7 +678,8 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.iceberg.core.manifest_lists: new_entries: edge whole.count < known.count": (
         "a list without a new entry is no append, whichever way it is read"
     ),
-    "turnstile.maintenance.compaction: _pieces: edge len(held) > _BYTES": "it says how large the pieces are, not what is in them",
+    "turnstile.maintenance.compaction: _pieces: edge len(held) > _BYTES": "it says how large the pieces are, not what "
+    "is in them",
     "turnstile.maintenance.compaction: write_compaction: term storage.stat(path) is None": (
         "without it the commits are read, and the file is put if it is absent: it saves requests only"
     ),
@@ -674,16 +690,23 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     **{
         f"turnstile.catalog.changes.group_commit: run: {name} rounds > FREE_ROUNDS": (
-            "after its second attempt nothing but a lost swap leaves the leader's own change without an outcome: it bounds what nobody foresaw"
+            "after its second attempt nothing but a lost swap leaves the leader's own change without an outcome: it "
+            "bounds what nobody foresaw"
         )
         for name in ("edge", "operand")
     },
     "turnstile.catalog.changes.group_commit: __init__: operand not self._knows_row": (
-        "the row that the own change has read was the catalog's after it was asked for: where it is older than the line's, the swap loses"
+        "the row that the own change has read was the catalog's after it was asked for: where it is older than the "
+        "line's, the swap loses"
     ),
-    "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: it saves the entry",
-    "turnstile.delta.shared_commits: _settle_ratified: edge len(members) > 1": "newest says of the last commit what tail_by_version says of all: it saves the others",
-    "turnstile.delta.shared_commits: _settle_ratified: operand place is None": "the tail of a row that has just accepted a commit is not empty: it is for the type",
+    "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: "
+    "it saves the entry",
+    "turnstile.delta.shared_commits: _settle_ratified: edge len(members) > 1": "newest says of the last commit what "
+    "tail_by_version says of all: it saves "
+    "the others",
+    "turnstile.delta.shared_commits: _settle_ratified: operand place is None": "the tail of a row that has just "
+    "accepted a commit is not empty: it is "
+    "for the type",
     **{
         f"turnstile.maintenance.named_files: _still_named: {name}": "it saves reading the table's state again"
         for name in (
@@ -692,6 +715,7 @@ SURVIVORS: Final[dict[str, str]] = {
             "operand head.floor == version",
         )
     },
-    "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other table's",
+    "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other "
+    "table's",
 }
 """Mutants that no test notices, each with the reason why none should."""

@@ -151,7 +151,8 @@ def test_they_can_be_imported_where_nothing_else_of_turnstile_is(
     }
     code = f"""
 import importlib.util, sys
-sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in getattr(finder, "__module__", "") + repr(finder)]
+named = lambda finder: getattr(finder, "__module__", "") + repr(finder)
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in named(finder)]
 sys.path[:] = [{str(tmp_path)!r}, *(path for path in sys.path if not path.startswith({str(ROOT)!r}) or ".venv" in path)]
 {statement}
 for name, module in sys.modules.items():

@@ -20,7 +20,8 @@ LISTS: Final = {"statements.md", "compatibility.md", "isolation.md"}
 BLOCK: Final = re.compile(r"```[a-z]*\n(.*?)```|`\n?(from .*?)`", re.DOTALL)
 LOOP: Final = re.compile(r"for (\w+) in \(([^)]*)\):\n((?:    .*\n?)+)")
 MADE: Final = re.compile(
-    r"CREATE (OR REPLACE )?TABLE (?:IF NOT EXISTS )?(?:lake|main)\.([\w.]+)\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|[^(]*AS )"
+    r"CREATE (OR REPLACE )?TABLE (?:IF NOT EXISTS "
+    r")?(?:lake|main)\.([\w.]+)\s*(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\)|[^(]*AS )"
 )
 CREATED: Final = re.compile(r'lake\.create\("([\w.]+)"')
 FIELDS: Final = re.compile(r'\("(\w+)", pa\.(\w+)')

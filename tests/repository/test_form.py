@@ -14,7 +14,8 @@ import pytest
 from tests.support.repository import ROOT, docstrings_in
 
 PACKAGES: Final = (
-    "layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra", "tests", "benchmarks",
+    "layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra", "tests",
+    "benchmarks",
 )  # fmt: skip
 COLUMNS: Final = 100
 """Of prose; code may have 120."""

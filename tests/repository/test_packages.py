@@ -59,8 +59,14 @@ def test_distributions_have_names_of_one_prefix_that_are_free(folder: str) -> No
 
 
 def test_the_search_finds_each_way_of_saying_it() -> None:
-    for said in ("pip install turnstile", "pip install 'turnstile[server]'", "RUN pip install turnstile-lake-spark",
-                 "python3 -m pip install -U turnstile-client==0.1", "uv pip install turnstile", "uv add turnstile"):  # fmt: skip
+    for said in (
+        "pip install turnstile",
+        "pip install 'turnstile[server]'",
+        "RUN pip install turnstile-lake-spark",
+        "python3 -m pip install -U turnstile-client==0.1",
+        "uv pip install turnstile",
+        "uv add turnstile",
+    ):
         assert by_name(said), said
     for said in (
         "pip install ./layers '.[server]'",

@@ -134,7 +134,8 @@ def test_the_compose_file_mounts_files_that_there_are_and_names_what_it_uses() -
     compose = yaml.safe_load((FOLDER / "compose.yaml").read_text())
     for service in compose["services"].values():
         assert set(service) <= {
-            "build", "image", "entrypoint", "environment", "ports", "volumes", "secrets", "stop_grace_period", "restart", "profiles"
+            "build", "image", "entrypoint", "environment", "ports", "volumes", "secrets", "stop_grace_period",
+            "restart", "profiles"
         }  # fmt: skip
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
@@ -203,7 +204,8 @@ def rendered(name: str) -> list[dict[str, Any]]:
 
 def test_what_was_rendered_is_of_this_chart() -> None:
     assert (RENDERED / "chart.sha256").read_text().strip() == digest(), (
-        "render it anew: for each case `helm template lake infra/server/helm --namespace data --set ...` into tests/data/helm"
+        "render it anew: for each case `helm template lake infra/server/helm --namespace data --set ...` into "
+        "tests/data/helm"
     )
 
 

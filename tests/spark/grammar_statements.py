@@ -15,14 +15,20 @@ SETUP = (
 )
 STATEMENTS: dict[str, tuple[str, ...]] = {
     "Tables": (
-        "CREATE TABLE a (id BIGINT COMMENT 'key', s STRING NOT NULL) USING delta COMMENT 'it' TBLPROPERTIES ('k' = 'v')",
+        (
+            "CREATE TABLE a (id BIGINT COMMENT 'key', s STRING NOT NULL) USING delta COMMENT 'it' TBLPROPERTIES ('k' = "
+            "'v')"
+        ),
         "CREATE TABLE IF NOT EXISTS a (x INT)",
         "CREATE TABLE ctas AS SELECT * FROM t",
         "CREATE TABLE pctas PARTITIONED BY (k) AS SELECT * FROM t",
         "CREATE TABLE cctas CLUSTER BY (id) AS SELECT * FROM t",
         "CREATE TABLE gen (id BIGINT, twice BIGINT GENERATED ALWAYS AS (id * 2))",
         "CREATE TABLE ident (id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5 INCREMENT BY 5), k INT)",
-        "CREATE TABLE dflt (id INT, w STRING DEFAULT 'tea') TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+        (
+            "CREATE TABLE dflt (id INT, w STRING DEFAULT 'tea') TBLPROPERTIES ('delta.feature.allowColumnDefaults' = "
+            "'supported')"
+        ),
         "CREATE TABLE mapped (`a b` INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
         "CREATE TABLE vari (v VARIANT)",
         "CREATE OR REPLACE TABLE ctas (id INT, x DOUBLE)",
@@ -95,7 +101,10 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         "DELETE FROM t WHERE id = 2",
         "MERGE INTO t USING p AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET k = s.k WHEN NOT MATCHED THEN INSERT *",
         "MERGE INTO t USING p AS s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN DELETE",
-        "MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 900L AS id, 1 AS k, 'n' AS n) AS s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+        (
+            "MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 900L AS id, 1 AS k, 'n' AS n) AS s ON t.id = s.id WHEN "
+            "NOT MATCHED THEN INSERT *"
+        ),
         "COPY INTO t FROM '{path}' FILEFORMAT = PARQUET",
         "LOAD DATA INPATH '{path}/nothing' INTO TABLE t",
         "TRUNCATE TABLE lt",

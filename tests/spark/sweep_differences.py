@@ -35,7 +35,11 @@ DIFFERENCES: Final = (
     ),
     Difference(
         (
-            "DeltaTable.create(spark).tableName('made').addColumn('id', 'BIGINT', nullable=False).addColumn('d', 'DATE').addColumn('y', 'INT', generatedAlwaysAs='year(d)').partitionedBy('y').comment('made').property('k', 'v').execute().toDF()",
+            (
+                "DeltaTable.create(spark).tableName('made').addColumn('id', 'BIGINT', nullable=False).addColumn('d', "
+                "'DATE').addColumn('y', 'INT', "
+                "generatedAlwaysAs='year(d)').partitionedBy('y').comment('made').property('k', 'v').execute().toDF()"
+            ),
             "DeltaTable.createOrReplace(spark).tableName('made').addColumn('z', 'INT').clusterBy('z').execute().toDF()",
         ),
         "DELTA_MISSING_DELTA_TABLE",
@@ -45,7 +49,10 @@ DIFFERENCES: Final = (
         (
             "CREATE TABLE l (id INT) LOCATION '{path}/l'",
             "spark.range(2).write.option('path', path + '/ext').saveAsTable('e')",
-            "DeltaTable.create(spark).tableName('placed').location(path + '/placed').addColumn('z', 'INT').execute().toDF()",
+            (
+                "DeltaTable.create(spark).tableName('placed').location(path + '/placed').addColumn('z', "
+                "'INT').execute().toDF()"
+            ),
         ),
         "UnsupportedOperationException",
         "the server chooses locations: no two tables overlap (I10). `turnstile import` brings an existing table in",

@@ -29,7 +29,10 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "CREATE TABLE t (id BIGINT)",
         "CREATE TABLE t (id BIGINT)",
         "CREATE TABLE IF NOT EXISTS t (x INT)",
-        "CREATE TABLE a (id BIGINT COMMENT 'key', s STRING NOT NULL) USING delta COMMENT 'it' TBLPROPERTIES ('k' = 'v')",
+        (
+            "CREATE TABLE a (id BIGINT COMMENT 'key', s STRING NOT NULL) USING delta COMMENT 'it' TBLPROPERTIES ('k' = "
+            "'v')"
+        ),
         "DESCRIBE TABLE a",
         "CREATE TABLE b LIKE a",
         "CREATE TABLE `two words` (id INT)",
@@ -237,13 +240,16 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         Py("spark.range(3, 5).write.mode('append').saveAsTable('t')"),
         Py("spark.range(2).withColumn('v', F.lit(1)).write.mode('append').saveAsTable('t')"),
         Py(
-            "spark.range(2).withColumn('v', F.lit(1)).write.mode('append').option('mergeSchema', 'true').saveAsTable('t')"
+            "spark.range(2).withColumn('v', F.lit(1)).write.mode('append').option('mergeSchema', "
+            "'true').saveAsTable('t')"
         ),
         Py(
-            "spark.range(7, 9).withColumn('v', F.lit(7)).write.mode('overwrite').option('replaceWhere', 'id > 6').saveAsTable('t')"
+            "spark.range(7, 9).withColumn('v', F.lit(7)).write.mode('overwrite').option('replaceWhere', 'id > "
+            "6').saveAsTable('t')"
         ),
         Py(
-            "spark.range(1).withColumn('v', F.lit(7)).write.mode('overwrite').option('replaceWhere', 'id > 6').saveAsTable('t')"
+            "spark.range(1).withColumn('v', F.lit(7)).write.mode('overwrite').option('replaceWhere', 'id > "
+            "6').saveAsTable('t')"
         ),
         Py("spark.range(2).write.mode('overwrite').saveAsTable('t')"),
         Py("spark.range(2).write.mode('overwrite').option('overwriteSchema', 'true').saveAsTable('t')"),
@@ -252,11 +258,14 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         Py("spark.range(8, 9).writeTo('t').overwrite(F.col('id') == 9)"),
         Py("spark.range(3).writeTo('t').createOrReplace()"),
         Py(
-            "spark.range(4).withColumn('p', F.col('id') % 2).writeTo('p').partitionedBy('p').tableProperty('k', 'v').create()"
+            "spark.range(4).withColumn('p', F.col('id') % 2).writeTo('p').partitionedBy('p').tableProperty('k', "
+            "'v').create()"
         ),
         Py("spark.range(8, 10).withColumn('p', F.lit(1).cast('bigint')).writeTo('p').overwritePartitions()"),
         Py(
-            "spark.range(2).withColumn('p', F.lit(0).cast('bigint')).write.mode('overwrite').option('partitionOverwriteMode', 'dynamic').insertInto('p')"
+            "spark.range(2).withColumn('p', "
+            "F.lit(0).cast('bigint')).write.mode('overwrite').option('partitionOverwriteMode', "
+            "'dynamic').insertInto('p')"
         ),
         Py("spark.range(2).write.option('txnAppId', 'job').option('txnVersion', '1').mode('append').saveAsTable('t')"),
         Py("spark.range(2).write.option('txnAppId', 'job').option('txnVersion', '1').mode('append').saveAsTable('t')"),
@@ -285,7 +294,10 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         _T,
         _SOURCE,
         "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
-        "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND s.v > 500 THEN DELETE WHEN MATCHED THEN UPDATE SET v = t.v + 1",
+        (
+            "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND s.v > 500 THEN DELETE WHEN MATCHED THEN UPDATE SET v "
+            "= t.v + 1"
+        ),
         (
             "MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED BY SOURCE AND t.id > 3 THEN DELETE "
             "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = -1"
@@ -313,7 +325,8 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "SELECT id, v, _change_type, _commit_version FROM table_changes('t', 0)",
         "SELECT * FROM table_changes('t', 99)",
         Py(
-            "spark.read.option('readChangeFeed', 'true').option('startingVersion', 2).table('t').drop('_commit_timestamp')"
+            "spark.read.option('readChangeFeed', 'true').option('startingVersion', "
+            "2).table('t').drop('_commit_timestamp')"
         ),
         Py("spark.read.option('versionAsOf', 1).table('t')"),
         Py("spark.table('t').select('id', '_metadata.file_name').select('id')"),
@@ -332,7 +345,10 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "CREATE TABLE delta.`{path}/b` USING delta AS SELECT id FROM range(3)",
         "INSERT INTO delta.`{path}/b` VALUES (3)",
         "UPDATE delta.`{path}/b` SET id = 30 WHERE id = 3",
-        "MERGE INTO delta.`{path}/b` d USING t ON d.id = t.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id) VALUES (t.id)",
+        (
+            "MERGE INTO delta.`{path}/b` d USING t ON d.id = t.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN "
+            "INSERT (id) VALUES (t.id)"
+        ),
         "SELECT * FROM delta.`{path}/b`",
         "SELECT * FROM delta.`{path}/b` VERSION AS OF 0",
         "ALTER TABLE delta.`{path}/b` ADD COLUMN x INT",
@@ -376,8 +392,14 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "CREATE TABLE t (v VARIANT)",
         """INSERT INTO t SELECT parse_json('{{"a": [1, "x"]}}')""",
         "SELECT variant_get(v, '$.a[0]', 'int') AS a FROM t",
-        "CREATE TABLE n (id INT, ts TIMESTAMP_NTZ, tz TIMESTAMP, d DECIMAL(38, 18), b BINARY, c CHAR(3), vc VARCHAR(3))",
-        "INSERT INTO n VALUES (1, TIMESTAMP_NTZ'2026-01-01 00:00:00', TIMESTAMP'2026-01-01 00:00:00Z', 1.5, X'00FF', 'ab', 'abc')",
+        (
+            "CREATE TABLE n (id INT, ts TIMESTAMP_NTZ, tz TIMESTAMP, d DECIMAL(38, 18), b BINARY, c CHAR(3), vc "
+            "VARCHAR(3))"
+        ),
+        (
+            "INSERT INTO n VALUES (1, TIMESTAMP_NTZ'2026-01-01 00:00:00', TIMESTAMP'2026-01-01 00:00:00Z', 1.5, "
+            "X'00FF', 'ab', 'abc')"
+        ),
         "DESCRIBE TABLE n",
         f"CREATE TABLE w (id TINYINT, f FLOAT, d DATE) {_WIDENING}",
         "INSERT INTO w VALUES (1, 1.5, DATE'2026-01-01')",
@@ -390,7 +412,10 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "INSERT INTO deep VALUES (1, array(named_struct('x', map('k', array(1, 2)))))",
         "SELECT a[0].x['k'][1] AS two FROM deep",
         "INSERT INTO deep BY NAME SELECT 2 AS id, array(named_struct('y', 1)) AS a",
-        "CREATE TABLE big (c1 INT) TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '1', 'delta.enableIcebergCompatV2' = 'true')",
+        (
+            "CREATE TABLE big (c1 INT) TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '1', "
+            "'delta.enableIcebergCompatV2' = 'true')"
+        ),
     ),
     "streams": (
         _T,
@@ -421,10 +446,12 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         Py("DeltaTable.forName(spark, here + '.t').update('id = 1', {'v': 'v + 1'})"),
         Py("DeltaTable.forName(spark, here + '.t').delete(F.col('id') == 0)"),
         Py(
-            "DeltaTable.forName(spark, here + '.t').alias('t').merge(spark.range(4, 7).alias('s'), 't.id = s.id').whenMatchedDelete().whenNotMatchedInsert(values={'id': 's.id', 'v': '0'}).execute()"
+            "DeltaTable.forName(spark, here + '.t').alias('t').merge(spark.range(4, 7).alias('s'), 't.id = "
+            "s.id').whenMatchedDelete().whenNotMatchedInsert(values={'id': 's.id', 'v': '0'}).execute()"
         ),
         Py(
-            "DeltaTable.forName(spark, here + '.t').alias('t').merge(spark.range(7, 8).withColumn('w', F.lit(1)).alias('s'), 't.id = s.id').withSchemaEvolution().whenNotMatchedInsertAll().execute()"
+            "DeltaTable.forName(spark, here + '.t').alias('t').merge(spark.range(7, 8).withColumn('w', "
+            "F.lit(1)).alias('s'), 't.id = s.id').withSchemaEvolution().whenNotMatchedInsertAll().execute()"
         ),
         Py("DeltaTable.forName(spark, here + '.t').history().select('version', 'operation')"),
         Py("DeltaTable.forName(spark, here + '.t').restoreToVersion(1)"),
@@ -434,12 +461,15 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         Py("DeltaTable.forName(spark, here + '.t').upgradeTableProtocol(3, 7)"),
         Py("DeltaTable.forName(spark, here + '.t').clone(path + '/clone', isShallow=True)"),
         Py(
-            "DeltaTable.create(spark).tableName('made').addColumn('id', 'BIGINT', nullable=False).addColumn('d', 'DATE').addColumn('y', 'INT', generatedAlwaysAs='year(d)').partitionedBy('y').comment('made').property('k', 'v').execute().toDF()"
+            "DeltaTable.create(spark).tableName('made').addColumn('id', 'BIGINT', nullable=False).addColumn('d', "
+            "'DATE').addColumn('y', 'INT', "
+            "generatedAlwaysAs='year(d)').partitionedBy('y').comment('made').property('k', 'v').execute().toDF()"
         ),
         Py("DeltaTable.create(spark).tableName('made').addColumn('id', 'BIGINT').execute()"),
         Py("DeltaTable.createOrReplace(spark).tableName('made').addColumn('z', 'INT').clusterBy('z').execute().toDF()"),
         Py(
-            "DeltaTable.create(spark).tableName('placed').location(path + '/placed').addColumn('z', 'INT').execute().toDF()"
+            "DeltaTable.create(spark).tableName('placed').location(path + '/placed').addColumn('z', "
+            "'INT').execute().toDF()"
         ),
         Py("spark.range(2).write.parquet(path + '/parquet')"),
         Py("DeltaTable.convertToDelta(spark, 'parquet.`' + path + '/parquet`').toDF()"),

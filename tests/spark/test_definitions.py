@@ -178,7 +178,8 @@ LIKE = {
     "identity": "(id BIGINT, own BIGINT GENERATED ALWAYS AS IDENTITY)",
     "mapped": "(id BIGINT, `a b` INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
     "checks": "(id BIGINT NOT NULL) TBLPROPERTIES ('delta.constraints.small' = 'id < 5')",
-    "properties": "(id TINYINT) TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported', 'k' = 'v', 'delta.enableTypeWidening' = 'true', "
+    "properties": "(id TINYINT) TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported', 'k' = 'v', "
+    "'delta.enableTypeWidening' = 'true', "
     "'delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true')",
 }
 

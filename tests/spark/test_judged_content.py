@@ -69,7 +69,10 @@ def check_log(table: str) -> int:
 
 STATEMENTS = {
     "deletion vectors": (
-        f"CREATE TABLE {{t}} (id BIGINT, day STRING) USING delta TBLPROPERTIES ({ICT}, 'delta.enableDeletionVectors'='true')",
+        (
+            f"CREATE TABLE {{t}} (id BIGINT, day STRING) USING delta TBLPROPERTIES ({ICT}, "
+            f"'delta.enableDeletionVectors'='true')"
+        ),
         "INSERT INTO {t} SELECT id, 'a' FROM range(100)",
         "DELETE FROM {t} WHERE id % 7 = 0",
         "UPDATE {t} SET day = 'b' WHERE id = 3",
@@ -122,9 +125,10 @@ STATEMENTS = {
     ),
     "types": (
         (
-            f"CREATE TABLE {{t}} (id BIGINT GENERATED ALWAYS AS IDENTITY, v VARIANT, n TIMESTAMP_NTZ, c CHAR(3), s SMALLINT, "
-            f"g INT GENERATED ALWAYS AS (s + 1), b BINARY, d DOUBLE, f FLOAT, t TINYINT, o BOOLEAN) USING delta "
-            f"TBLPROPERTIES ({ICT}, 'delta.enableTypeWidening'='true', 'delta.feature.allowColumnDefaults'='supported')"
+            f"CREATE TABLE {{t}} (id BIGINT GENERATED ALWAYS AS IDENTITY, v VARIANT, n TIMESTAMP_NTZ, c CHAR(3), s "
+            f"SMALLINT, g INT GENERATED ALWAYS AS (s + 1), b BINARY, d DOUBLE, f FLOAT, t TINYINT, o BOOLEAN) USING "
+            f"delta TBLPROPERTIES ({ICT}, 'delta.enableTypeWidening'='true', "
+            f"'delta.feature.allowColumnDefaults'='supported')"
         ),
         "INSERT INTO {t} (v, n, c, s) VALUES (parse_json('{{}}'), TIMESTAMP_NTZ'2020-01-01 00:00:00', 'abc', 1)",
         "ALTER TABLE {t} ALTER COLUMN t TYPE INT",
@@ -204,13 +208,18 @@ _values = st.recursive(
 )
 _types = st.recursive(
     st.sampled_from([
-        "string", "long", "integer", "decimal(10,2)", "decimal(38,38)", "decimal(39,0)", "decimal(3,5)", "void", "interval",
-        "interval year to month", "char(3)", "quux", "binary", "variant", "timestamp_ntz", "time(6)", "string collate UTF8_LCASE",
+        "string", "long", "integer", "decimal(10,2)", "decimal(38,38)", "decimal(39,0)", "decimal(3,5)", "void",
+        "interval",
+        "interval year to month", "char(3)", "quux", "binary", "variant", "timestamp_ntz", "time(6)",
+        "string collate UTF8_LCASE",
     ]),
-    lambda inner: st.builds(lambda element, null: {"type": "array", "elementType": element, "containsNull": null}, inner,
+    lambda inner: st.builds(lambda element, null: {"type": "array", "elementType": element, "containsNull": null},
+                            inner,
                             st.sampled_from([True, False, None]))
-    | st.builds(lambda key, value: {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}, inner, inner)
-    | st.builds(lambda name, kind: {"type": "struct", "fields": [column(name, kind)]}, st.sampled_from(["a", "A", ""]), inner),
+    | st.builds(lambda key, value: {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True},
+                inner, inner)
+    | st.builds(lambda name, kind: {"type": "struct", "fields": [column(name, kind)]}, st.sampled_from(["a", "A", ""]),
+                inner),
     max_leaves=4,
 )  # fmt: skip
 
@@ -220,7 +229,8 @@ def column(name: Any, type: Any, metadata: Any = None) -> dict[str, Any]:
 
 
 _MEMBERS = {
-    "add": ["path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector", "more",
+    "add": ["path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector",
+            "more",
             "clusteringProvider"],
     "remove": ["path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "tags"],
     "txn": ["appId", "version", "lastUpdated"],

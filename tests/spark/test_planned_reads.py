@@ -22,7 +22,8 @@ def table(spark: Any, lake: Any) -> Any:
     own = f"planned_{uuid4().hex[:8]}"
     name = f"lake.default.{own}"
     spark.sql(
-        f"CREATE TABLE {name} (id BIGINT, part STRING, day DATE, at TIMESTAMP, amount DECIMAL(30, 4), nested STRUCT<x: INT>)"
+        f"CREATE TABLE {name} (id BIGINT, part STRING, day DATE, at TIMESTAMP, amount DECIMAL(30, 4), nested STRUCT<x: "
+        f"INT>)"
         " PARTITIONED BY (part) TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true')"
     )
     for start in range(0, ROWS, 100):

@@ -15,7 +15,8 @@ def test_spark_and_plain_python_read_what_the_other_wrote_deletions_too(
     lake: Any, sql: Any, name: str, file_server: Any
 ) -> None:
     sql(
-        f"CREATE TABLE lake.{name} (id BIGINT, day DATE) PARTITIONED BY (day) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        f"CREATE TABLE lake.{name} (id BIGINT, day DATE) PARTITIONED BY (day) TBLPROPERTIES "
+        f"('delta.enableDeletionVectors' = 'true')"
     )
     sql(f"INSERT INTO lake.{name} SELECT id, DATE '2026-01-01' FROM range(0, 100, 1, 1)")
     sql(f"DELETE FROM lake.{name} WHERE id % 2 = 1")

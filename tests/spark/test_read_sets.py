@@ -51,14 +51,16 @@ def reads(lake: Any, spark: Any) -> Iterator[Reads]:
     """Table ``a`` (three partitions), table ``b``, and ``c`` to write to."""
     tables = {short: f"default.reads_{short}_{id(lake)}" for short in "abc"}
     helper_sql = {
-        "a": "(id BIGINT, name STRING, ts TIMESTAMP, d DECIMAL(10, 2), st STRUCT<x: INT>, p INT) USING delta PARTITIONED BY (p)",
+        "a": "(id BIGINT, name STRING, ts TIMESTAMP, d DECIMAL(10, 2), st STRUCT<x: INT>, p INT) USING delta "
+        "PARTITIONED BY (p)",
         "b": "(id BIGINT, qty INT)",
         "c": "(id BIGINT, qty INT)",
     }
     for short, definition in helper_sql.items():
         spark.sql(f"CREATE TABLE lake.{tables[short]} {definition}")
     spark.sql(
-        f"INSERT INTO lake.{tables['a']} SELECT id, concat('n', id), timestamp'2024-01-01', 1.5, named_struct('x', 1), int(id) FROM range(1, 4)"
+        f"INSERT INTO lake.{tables['a']} SELECT id, concat('n', id), timestamp'2024-01-01', 1.5, named_struct('x', 1), "
+        f"int(id) FROM range(1, 4)"
     )
     spark.sql(f"INSERT INTO lake.{tables['b']} VALUES (1, 10), (2, 20), (30, 30)")
     yield Reads(lake, spark, tables)
@@ -100,7 +102,8 @@ def test_filters_of_every_kind(reads: Reads, where: str, predicate: str) -> None
 
 def test_subqueries_and_joins_are_reads_of_their_tables(reads: Reads) -> None:
     tables_read = reads.predicates(
-        "SELECT 1 FROM {a} WHERE id IN (SELECT id FROM {b} WHERE qty > 15) AND p <> (SELECT max(qty) FROM {b} WHERE id = 1)"
+        "SELECT 1 FROM {a} WHERE id IN (SELECT id FROM {b} WHERE qty > 15) AND p <> (SELECT max(qty) FROM {b} WHERE id "
+        "= 1)"
     )
     assert tables_read == {
         "a": ["(NOT ? AND NOT p IS NULL)"],
@@ -288,8 +291,10 @@ def test_a_collector_that_is_not_open_says_so(lake: Any, spark: Any) -> None:
         ("SELECT * FROM {t} WHERE name LIKE 'x%'", "INSERT INTO {t} VALUES (9, repeat('y', 50), null, 1.5, 1)", False),
         ("SELECT * FROM {t} WHERE name > 'yz'", "INSERT INTO {t} VALUES (9, repeat('z', 50), null, 1.5, 1)", True),
         ("SELECT * FROM {t} WHERE ts IS NOT NULL", "INSERT INTO {t} VALUES (9, 'n', null, 1.5, 1)", False),
-        ("SELECT * FROM {t} WHERE ts > timestamp'2024-01-01 00:00:00.0004'", "INSERT INTO {t} VALUES (9, 'n', timestamp'2024-01-01 00:00:00.0008', 1.5, 1)", True),
-        ("SELECT * FROM {t} WHERE ts > timestamp'2024-01-02'", "INSERT INTO {t} VALUES (9, 'n', timestamp'2024-01-01', 1.5, 1)", False),
+        ("SELECT * FROM {t} WHERE ts > timestamp'2024-01-01 00:00:00.0004'",
+         "INSERT INTO {t} VALUES (9, 'n', timestamp'2024-01-01 00:00:00.0008', 1.5, 1)", True),
+        ("SELECT * FROM {t} WHERE ts > timestamp'2024-01-02'",
+         "INSERT INTO {t} VALUES (9, 'n', timestamp'2024-01-01', 1.5, 1)", False),
         ("SELECT * FROM {t} WHERE d >= 2.5", "INSERT INTO {t} VALUES (9, 'n', null, 2.49, 1)", False),
         ("SELECT * FROM {t} WHERE d >= 2.5", "INSERT INTO {t} VALUES (9, 'n', null, 2.50, 1)", True),
         ("SELECT * FROM {t} WHERE p = 1", "DELETE FROM {t} WHERE p = 2", False),
@@ -305,7 +310,8 @@ def test_a_read_is_judged_against_what_delta_really_commits(
     query, statement, conflicts = case
     table = f"lake.{name}"
     spark.sql(
-        f"CREATE TABLE {table} (id BIGINT, name STRING, ts TIMESTAMP, d DECIMAL(10, 2), p INT) USING delta PARTITIONED BY (p)"
+        f"CREATE TABLE {table} (id BIGINT, name STRING, ts TIMESTAMP, d DECIMAL(10, 2), p INT) USING delta PARTITIONED "
+        f"BY (p)"
     )
     spark.sql(f"INSERT INTO {table} VALUES (1, 'x', timestamp'2024-01-01', 2.5, 1), (2, 'y', null, null, 2)")
     with Collector(lake.jvm, spark) as collector:

@@ -87,7 +87,8 @@ def test_clauses_and_properties_are_obeyed_or_refused(lake: Any, sql: Any, name:
         f"CREATE TABLE lake.{name}p (id INT) TBLPROPERTIES ('io.unitycatalog.tableId' = 'x')": "identity of a table",
         f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('io.unitycatalog.tableId' = 'x')": "identity of a table",
         f"ALTER TABLE lake.{name} UNSET TBLPROPERTIES ('io.unitycatalog.tableId')": "identity of a table",
-        f"ALTER TABLE lake.{name} SET TBLPROPERTIES ('delta.coordinatedCommits.commitCoordinator-preview' = 'x')": "its server",
+        f"ALTER TABLE lake.{name} SET TBLPROPERTIES "
+        "('delta.coordinatedCommits.commitCoordinator-preview' = 'x')": "its server",
         f"ALTER TABLE lake.{name} RENAME TO spark_catalog.{name}": "leave its catalog",
         f"CREATE TABLE lake.{name}p SHALLOW CLONE lake.{name}": "cannot clone into",
     }
@@ -102,7 +103,8 @@ def test_features_are_dropped_or_the_first_line_says_what_to_do(lake: Any, sql: 
     """Delta changes properties first, and then refuses its own rewrite of files."""
     table = f"lake.{name}"
     sql(
-        f"CREATE TABLE {table} (id TINYINT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true', 'delta.enableRowTracking' = 'true')"
+        f"CREATE TABLE {table} (id TINYINT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true', "
+        f"'delta.enableRowTracking' = 'true')"
     )
     sql(f"INSERT INTO {table} VALUES (1)")
     sql(f"ALTER TABLE {table} ALTER COLUMN id TYPE INT")

@@ -16,7 +16,8 @@ def test_a_view_is_made_read_changed_renamed_and_dropped(lake: Any, sql: Any, sp
     view = f"lake.{name}_v"
     sql(f"CREATE TABLE {table} AS SELECT 1L AS id, 'a' AS s")
     sql(
-        f"CREATE VIEW {view} (k COMMENT 'key', s) COMMENT 'words' TBLPROPERTIES ('a' = 'b') AS SELECT id, s FROM {table}"
+        f"CREATE VIEW {view} (k COMMENT 'key', s) COMMENT 'words' TBLPROPERTIES ('a' = 'b') AS SELECT id, s FROM "
+        f"{table}"
     )
     sql(f"INSERT INTO {table} VALUES (2, 'b')")
     assert sql.values(f"SELECT * FROM {view}") == [(1, "a"), (2, "b")]

@@ -75,7 +75,8 @@ def catalog_with(things: Mapping[Path, Thing], spill: SpillLimits | None = None)
             configuration = {"configuration": dict(thing.properties)}
             metadata = services.metadata.put("main", id_of(path), DeltaMetadata(0, {}, configuration, {}), 1)
             row = new_head_row(
-                key=world.space.table(id_of(path)), table_id=id_of(path), catalog="main", name=".".join(("main", *path)),
+                key=world.space.table(id_of(path)), table_id=id_of(path), catalog="main",
+                name=".".join(("main", *path)),
                 location=put[path].location, metadata=metadata, version=0, ict=1, row_hwm=None, created=1, managed=True,
             )  # fmt: skip
             world.refs.write(Insert(row, (new_row("I2"),)))

@@ -175,8 +175,16 @@ class Unity:
         return dict(answer.json)
 
     def external(self, name: str = "e1", location: str = "s3://other/e1", **more: Any) -> dict[str, Any]:
-        asked = {"name": name, "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
-                 "data_source_format": "DELTA", "columns": [], "storage_location": location, "properties": {}}  # fmt: skip
+        asked = {
+            "name": name,
+            "catalog_name": "main",
+            "schema_name": "sales",
+            "table_type": "EXTERNAL",
+            "data_source_format": "DELTA",
+            "columns": [],
+            "storage_location": location,
+            "properties": {},
+        }
         answer = self.post(f"{B}/tables", {**asked, **more})
         assert answer.status == 200, answer.text
         return dict(answer.json)

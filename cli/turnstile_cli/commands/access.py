@@ -31,7 +31,8 @@ SecurableName = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Table as elsewhere; catalog.namespace or catalog with --on; metastore for the metastore; a reference's name.",
+        help="Table as elsewhere; catalog.namespace or catalog with --on; metastore for the metastore; a reference's "
+        "name.",
     ),
 ]
 Principal = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="A user, a client or a role.")]
@@ -114,7 +115,10 @@ def _show_grants(name: str, response: dict[str, Any], output: Format) -> None:
 
 _CLIENTS_PATH: Final = "/v1/clients"
 
-_LOST_CREATE: Final = "look with 'turnstile clients list'; if the client is there, its secret was never shown: delete it, and create it again"
+_LOST_CREATE: Final = (
+    "look with 'turnstile clients list'; if the client is there, its secret was never shown: delete it, and create it "
+    "again"
+)
 _LOST_ROTATE: Final = (
     "the present secret may have ended: rotate again without waiting, and give the service the secret that is told then"
 )

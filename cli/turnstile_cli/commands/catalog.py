@@ -258,7 +258,8 @@ def clone(api: Api, *, name: CatalogName, source: Source, to: To, of: CloneOf = 
         out.emit_json(response)
         return
     out.say(
-        f"{escape(response['to'])} shows {escape(source or name)} as of {response['of']}; number {response['seq']} of the log"
+        f"{escape(response['to'])} shows {escape(source or name)} as of {response['of']}; number {response['seq']} of "
+        f"the log"
     )
     for table in response["tables"]:
         version = "" if table["version"] is None else f", version {table['version']} of its source"

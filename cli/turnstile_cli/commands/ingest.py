@@ -27,7 +27,8 @@ ProducerName = Annotated[
     str | None,
     typer.Option(
         "--producer",
-        help="A name for this file's rows. A command that is run again with the same name and file adds the rows that are missing.",
+        help="A name for this file's rows. A command that is run again with the same name and file adds the rows that "
+        "are missing.",
         metavar="NAME",
     ),
 ]

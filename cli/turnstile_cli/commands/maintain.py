@@ -63,7 +63,8 @@ def table_(api: Api, *, table: Table, dry_run: DryRun = False, output: Format) -
         catalog = "" if name.catalog == CATALOG else f" --catalog {name.catalog}"
         raise usage(
             f"'turnstile maintain {table}' rewrites no files by itself: that takes Spark",
-            f"python -m turnstile_spark.maintenance run --once --table {name.namespace}.{name.table}{catalog} --uri {api.url};"
+            f"python -m turnstile_spark.maintenance run --once --table {name.namespace}.{name.table}{catalog} --uri "
+            f"{api.url};"
             " or give --dry-run",
         )
     answer = api.get(f"/v1/tables/{name.table_id(api)}/maintenance")

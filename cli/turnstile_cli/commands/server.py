@@ -107,7 +107,8 @@ def serve(
         typer.Option(
             "--roles",
             envvar="TURNSTILE_ROLES",
-            help="Background work that it does, such as publish,sweep,events,maintain; 'none' leaves all to others of the fleet.",
+            help="Background work that it does, such as publish,sweep,events,maintain; 'none' leaves all to others of "
+            "the fleet.",
         ),
     ] = "all",
     fleet_host: Annotated[
@@ -122,7 +123,8 @@ def serve(
         bool,
         typer.Option(
             "--closed",
-            help="Take no changes, reads and repairs only, until 'turnstile open': for a store that may be behind its lake.",
+            help="Take no changes, reads and repairs only, until 'turnstile open': for a store that may be behind its "
+            "lake.",
         ),
     ] = False,
     s3_endpoint: S3Endpoint = None,
@@ -147,13 +149,15 @@ def serve(
 
     def announce(state: Any) -> None:
         out.say(
-            f"Turnstile serves at [bold]{state.url}[/bold]   (store {escape(state.store)}, tables in {escape(state.lake_root)})"
+            f"Turnstile serves at [bold]{state.url}[/bold]   (store {escape(state.store)}, tables in "
+            f"{escape(state.lake_root)})"
         )
         for notice in state.notices:
             out.say(f"[bold yellow]{escape(notice)}[/bold yellow]")
         if closed:
             out.say(
-                "It is closed: 'turnstile repair --all' compares every table with its log, 'turnstile open' lets changes in."
+                "It is closed: 'turnstile repair --all' compares every table with its log, 'turnstile open' lets "
+                "changes in."
             )
 
     on_server(
@@ -314,7 +318,8 @@ def demo(
         out.emit_json(report)
     else:
         out.say(
-            f"The server still runs at [bold]{service.url}[/bold], with the demo's tables: look with 'turnstile tables', "
+            f"The server still runs at [bold]{service.url}[/bold], with the demo's tables: look with 'turnstile "
+            f"tables', "
             "stop it with 'turnstile down'."
         )
     if not report["ok"]:

@@ -38,8 +38,8 @@ def backup(
         out.emit_json(manifest)
         return
     out.say(
-        f"{escape(str(manifest['folder']))}: {manifest['tables']} Delta tables, {manifest['refs']} rows and {manifest['objs']} objs "
-        f"in {manifest['bytes']} bytes, checked; sha256 {manifest['sha256'][:16]}…"
+        f"{escape(str(manifest['folder']))}: {manifest['tables']} Delta tables, {manifest['refs']} rows and "
+        f"{manifest['objs']} objs in {manifest['bytes']} bytes, checked; sha256 {manifest['sha256'][:16]}…"
     )
 
 
@@ -122,8 +122,8 @@ def relocate(
     else:
         verb = "have" if found["done"] else "would have"
         out.say(
-            f"{found['tables']} Delta tables, {found['external']} external tables and {found['staging']} that are being created {verb} "
-            f"their place below {escape(found['new'])}"
+            f"{found['tables']} Delta tables, {found['external']} external tables and {found['staging']} that are "
+            f"being created {verb} their place below {escape(found['new'])}"
         )
         for text in found["left"]:
             out.say(f"left as it is: {escape(text)}")

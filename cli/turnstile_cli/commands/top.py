@@ -226,12 +226,14 @@ def render(document: Mapping[str, Any], url: str) -> RenderableType:
         )
         parts.append(
             f"commits {document['commits_per_s']}/s   conflicts {'none' if not refused else f'{refused} %'}   "
-            f"published {requests['published_per_s']}/s, lag p50 {_ms(lag['p50_ms'])} p99 {_ms(lag['p99_ms'])}   sweep {swept}"
+            f"published {requests['published_per_s']}/s, lag p50 {_ms(lag['p50_ms'])} p99 {_ms(lag['p99_ms'])}   sweep "
+            f"{swept}"
         )
         parts += grid(
             ("operation", "#a second", "#p50", "#p99", "#refused", "#failed"),
             requests["operations"],
-            lambda row: (row["operation"], row["per_s"], _ms(row["p50_ms"]), _ms(row["p99_ms"]), row["refused_per_s"] or "", row["failed_per_s"] or ""),
+            lambda row: (row["operation"], row["per_s"], _ms(row["p50_ms"]), _ms(row["p99_ms"]),
+                         row["refused_per_s"] or "", row["failed_per_s"] or ""),
         )  # fmt: skip
     parts += grid(
         ("table", "state", "#latest", "#unpublished", "#commits a second"),

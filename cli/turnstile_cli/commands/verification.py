@@ -21,7 +21,8 @@ Files = Annotated[
     bool,
     typer.Option(
         "--files",
-        help="Also look whether the files that the table names now are there, with their sizes: a request for each of them.",
+        help="Also look whether the files that the table names now are there, with their sizes: a request for each of "
+        "them.",
     ),
 ]
 

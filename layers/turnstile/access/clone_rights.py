@@ -61,7 +61,8 @@ class CloneRights:
             raise PermissionDenied(
                 f"'{self._principal.name}' may not clone '{dotted_name(catalog, *source)}' to "
                 f"'{dotted_name(catalog, *to)}'",
-                remedy="ask for SELECT on the one and for leave to create the other; of a past moment, ask the catalog's owner",
+                remedy="ask for SELECT on the one and for leave to create the other; of a past moment, ask the "
+                "catalog's owner",
             )
 
 

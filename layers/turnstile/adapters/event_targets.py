@@ -87,7 +87,8 @@ def key_of(secret: str) -> bytes:
         key = b""
     if not secret.startswith(SECRET_PREFIX) or len(key) < SECRET_BYTES:
         raise BadTarget(
-            f"webhooks are signed with a secret: '{SECRET_PREFIX}' and the base64 of at least {SECRET_BYTES} random bytes"
+            f"webhooks are signed with a secret: '{SECRET_PREFIX}' and the base64 of at least {SECRET_BYTES} random "
+            f"bytes"
         )
     return key
 

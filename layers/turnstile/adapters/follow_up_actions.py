@@ -56,7 +56,8 @@ def _spark_job(name: str, url: str) -> EventTarget:
         or given.keys() - _WANTED
     ):
         raise BadTarget(
-            f"the action '{name}' names no job: write emr-serverless://APPLICATION?role=ARN&entry=s3://BUCKET/FILE.py, and perhaps "
+            f"the action '{name}' names no job: write emr-serverless://APPLICATION?role=ARN&entry=s3://BUCKET/FILE.py, "
+            f"and perhaps "
             "args= and spark=, each encoded as in a URL"
         )
     return SparkJob(name, parts.netloc, given)

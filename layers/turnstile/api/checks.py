@@ -47,7 +47,10 @@ _REMEDY_S3: Final = "see the message; the service needs to list, read, write and
 _REMEDY_ROW: Final = (
     "restore the row from a backup (docs/operations.md, A row that cannot be read); the others are not affected"
 )
-_REMEDY_PUT: Final = "do not use this store: it does not honour If-None-Match on PutObject, so two publishers could overwrite each other's commits"
+_REMEDY_PUT: Final = (
+    "do not use this store: it does not honour If-None-Match on PutObject, so two publishers could overwrite each "
+    "other's commits"
+)
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -225,7 +228,10 @@ def _folders(world: World) -> Iterator[Check]:
         text = f"{len(found.unknown)} of {looked} could not be looked at: " + "; ".join(found.unknown[:3])
         yield Check("folders", "failed", text, _REMEDY_S3)
     else:
-        text = f"the log is where the store says, of each of {looked}; for the files that a table names: turnstile verify TABLE --files"
+        text = (
+            f"the log is where the store says, of each of {looked}; for the files that a table names: turnstile verify "
+            f"TABLE --files"
+        )
         yield Check("folders", "ok", text)
 
 
@@ -234,7 +240,8 @@ def _remedy_of_gone(locations: list[str]) -> str:
     if len(locations) < _MANY or not root:
         return "put the folder back; 'turnstile repair NAME' lists other ways"
     return (
-        f"put the files back below {root}, or stop the server and run 'turnstile relocate OLD NEW', OLD being {root} or a folder above "
+        f"put the files back below {root}, or stop the server and run 'turnstile relocate OLD NEW', OLD being {root} "
+        f"or a folder above "
         "it (docs/operations.md, A lake that moved)"
     )
 
@@ -257,7 +264,10 @@ def _clocks(world: World) -> Iterator[Check]:
     found.sort(key=lambda each: -each.ahead_ms)
     more = f", and {len(found) - 3} more" if len(found) > 3 else ""
     text = "a clock was ahead when these were written: " + "; ".join(map(clocks.description_of, found[:3])) + more
-    remedy = "see that the clocks of all servers are synchronised; ends of leases, pauses and turns among them count as over already"
+    remedy = (
+        "see that the clocks of all servers are synchronised; ends of leases, pauses and turns among them count as "
+        "over already"
+    )
     yield Check("clocks", "warning", text, remedy)
 
 

@@ -54,6 +54,8 @@ def description_of(found: HalfImported, now_ms: int) -> str:
 def remedy(found: HalfImported) -> str:
     """Returns how to go on."""
     return (
-        f"run it again: 'turnstile import {found.catalog}.NAMESPACE.NAME {found.location}' goes on where it was. Until then no "
-        "catalog serves the table, and writers by path may be refused, since its log may name Turnstile as its coordinator"
+        f"run it again: 'turnstile import {found.catalog}.NAMESPACE.NAME {found.location}' goes on where it was. Until "
+        f"then no "
+        "catalog serves the table, and writers by path may be refused, since its log may name Turnstile as its "
+        "coordinator"
     )

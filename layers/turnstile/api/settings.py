@@ -215,7 +215,8 @@ def spill() -> SpillLimits:
     segment = env.integer("TURNSTILE_INDEX_SEGMENT_KB", 128, 4, 320)
     if segment < 2 * embedded:
         raise env.BadSetting(
-            f"TURNSTILE_INDEX_SEGMENT_KB must be at least twice TURNSTILE_INDEX_EMBEDDED_KB: {segment} and {embedded} would "
+            f"TURNSTILE_INDEX_SEGMENT_KB must be at least twice TURNSTILE_INDEX_EMBEDDED_KB: {segment} and {embedded} "
+            f"would "
             "cut a segment at every spill"
         )
     return SpillLimits(embedded=embedded * 1024, segment=segment * 1024)

@@ -66,7 +66,8 @@ class Awaiting:
         self._committer = committer
 
     def register(
-        self, catalog: str, namespace: Path, name: str, table_id: str, *, about: External, comment: str | None, principal: Principal
+        self, catalog: str, namespace: Path, name: str, table_id: str, *, about: External, comment: str | None,
+        principal: Principal
     ) -> None:  # fmt: skip
         """Gives the staging table ``table_id`` a name; a repeated call is accepted. ``about``: the
         client's description of the table. Raises InvalidRequest, NotFound, PermissionDenied (I12),
@@ -225,7 +226,8 @@ class AwaitedDrops:
             row = failed.get(0)
             if 0 in failed and (row is None or row["state"] == COLLECTING):
                 raise StateConflict(
-                    ErrorType.CONCURRENT_CHANGE, f"'{full}' is being removed, or was adopted", remedy="send the request again", retry_after_ms=0
+                    ErrorType.CONCURRENT_CHANGE, f"'{full}' is being removed, or was adopted",
+                    remedy="send the request again", retry_after_ms=0
                 )  # fmt: skip
 
         self._committer.commit(catalog, change, on_rejected=on_rejected)

@@ -29,7 +29,8 @@ def require_served(location: str, lake_root: str, *, only_registered: bool = Fal
     if scheme in served or (only_registered and scheme != "file"):
         return location
     raise InvalidRequest(
-        f"locations that begin with {scheme}: are not served: this deployment keeps tables at {' and '.join(sorted(served))}",
+        f"locations that begin with {scheme}: are not served: this deployment keeps tables at "
+        f"{' and '.join(sorted(served))}",
         field="location",
         remedy="copy the files there, and name that location",
     )

@@ -470,7 +470,8 @@ def _put(storage: LogStorage, path: str, content: bytes) -> None:
             return
     raise StorageFault(
         f"{path} holds other bytes than were ratified under this name",
-        remedy="try again: publication, which follows at once, needs no staged file; find the other writer of this folder",
+        remedy="try again: publication, which follows at once, needs no staged file; find the other writer of this "
+        "folder",
         retry_after_ms=200,
         path=path,
     )

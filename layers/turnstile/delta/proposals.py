@@ -84,7 +84,8 @@ def name_below(request: CommitRequest) -> InvalidCommit | None:
     return InvalidCommit(
         f"staged file {request.staged} is named for version {parsed[0]}, and version {request.version} is proposed",
         field="staged.name",
-        remedy=f"write the commit of version {request.version} to a new file, and propose that: files of earlier versions "
+        remedy=f"write the commit of version {request.version} to a new file, and propose that: files of earlier "
+        f"versions "
         "may be removed at any time",
     )
 

@@ -63,7 +63,10 @@ Finding = Literal[
 Side = Literal["head", "log"]
 
 _KEEP_LOG = "'--adopt log' keeps _delta_log: it takes back the HEAD's commits and adopts the published versions"
-_KEEP_HEAD = "'--adopt head' keeps the HEAD: it names the files that you then remove from _delta_log, in its order; then repair again"
+_KEEP_HEAD = (
+    "'--adopt head' keeps the HEAD: it names the files that you then remove from _delta_log, in its order; then repair "
+    "again"
+)
 _COPIES = (
     "Both may have been acknowledged to their writers. Copies of the other side are in _delta_log/_set_aside first"
 )
@@ -75,7 +78,8 @@ _REMEDIES: dict[Finding, str] = {
     "changed": "restore the staged file as it was ratified (its size is in 'facts') and repair again",
     "differs": f"choose, and repair again: {_KEEP_LOG}; {_KEEP_HEAD}. {_COPIES}",
     "ahead": "repair: the published versions are adopted in order, and the table takes no commits until then",
-    "gap": "bring the missing version back into _delta_log from a backup or an object version, or restore a later state "
+    "gap": "bring the missing version back into _delta_log from a backup or an object version, or restore a later "
+    "state "
     f"of the coordinator, and repair again. If it is nowhere: {_KEEP_HEAD}",
     "foreign": f"find its writer. If the table is to go on without it: {_KEEP_HEAD}. {_COPIES}",
     "damaged": "bring the file back from a backup or an object version; 'turnstile verify' names all that are damaged",

@@ -251,10 +251,16 @@ class _Stretch:
         ratified = (place.entry.txn, place.ict)
         if (commit.txn_id, commit.in_commit_timestamp) != ratified:
             there = f"{commit.txn_id} at {commit.in_commit_timestamp}"
-            text = f"ratified was the transaction {ratified[0]} with the in-commit timestamp {ratified[1]}, the log has {there}"
+            text = (
+                f"ratified was the transaction {ratified[0]} with the in-commit timestamp {ratified[1]}, the log has "
+                f"{there}"
+            )
             self._add(place.version, "bytes", text)
         elif commit.digest is not None and int(commit.digest, 16) != _digest_of(place):
-            text = f"ratified were bytes with digest {_digest_of(place):016x}, the log has {commit.size} with {commit.digest}"
+            text = (
+                f"ratified were bytes with digest {_digest_of(place):016x}, the log has {commit.size} with "
+                f"{commit.digest}"
+            )
             self._add(place.version, "bytes", text)
 
     def _compare_bytes(self, place: Positioned, commit: Commit) -> None:
@@ -264,7 +270,10 @@ class _Stretch:
             self._add(place.version, "bytes", f"it cannot be compared with the ratified commits: {fault.message}")
             return
         if (ratified.size, ratified.digest) != (commit.size, commit.digest):
-            text = f"ratified were {ratified.size} bytes with digest {ratified.digest}, the log has {commit.size} with {commit.digest}"
+            text = (
+                f"ratified were {ratified.size} bytes with digest {ratified.digest}, the log has {commit.size} with "
+                f"{commit.digest}"
+            )
             self._add(place.version, "bytes", text)
 
     def _has_expired(self, version: int) -> bool:

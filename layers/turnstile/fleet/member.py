@@ -340,7 +340,8 @@ class Member:
         fleet = self._find_fleet()
         id = self._world.ids.uuid()
         me = MemberRow(
-            space.fleet_member(id), id, self._name, "active", life=0, beat_ms=self._beat_ms, changes=0, moves=0, owned=0,
+            space.fleet_member(id), id, self._name, "active", life=0, beat_ms=self._beat_ms, changes=0, moves=0,
+            owned=0,
             loads=dict.fromkeys(self._wanted, 0), joined_at=now, shown_at=now, host=self._address.host,
             port=self._address.port, secret=self._address.secret,
         )  # fmt: skip

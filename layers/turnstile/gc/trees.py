@@ -136,7 +136,8 @@ class Fence:
         if ahead_ms := swept_ahead(response.row, now):
             refs.write(end_sweep(present, now))
             self._ended = (
-                f"the mark of an earlier run is {ahead_ms // 1000} s ahead of this clock, so that run had a clock that was ahead: "
+                f"the mark of an earlier run is {ahead_ms // 1000} s ahead of this clock, so that run had a clock that "
+                f"was ahead: "
                 "the mark was taken back, and the next run goes on"
             )
             raise NotNow(self._ended)

@@ -145,7 +145,8 @@ class DeltaScans:
         versions = self._versions(head, refs_only=refs_only)
         certain = min((place.version for place in tail_by_version(head)), default=head.latest)
         source = DeltaSource(
-            head.table_id, head.location, metadata.protocol, metadata.metadata, head.latest, head.epoch, versions, certain
+            head.table_id, head.location, metadata.protocol, metadata.metadata, head.latest, head.epoch, versions,
+            certain
         )  # fmt: skip
         return LoadedDelta(head, iceberg_metadata(source), f"{location_of(head)}?{head.metadata}")
 

@@ -294,7 +294,8 @@ def _unpack(raw: bytes, limit: int) -> bytes:
 
 
 _LARGE_REMEDY: Final = (
-    "expire snapshots and remove schemas that no snapshot has (remove-schemas; or set turnstile.maintenance.expire-snapshots=true, which does"
+    "expire snapshots and remove schemas that no snapshot has (remove-schemas; or set "
+    "turnstile.maintenance.expire-snapshots=true, which does"
     " both), or shorten properties and comments"
 )
 

@@ -58,7 +58,8 @@ class ManifestLists:
         age_ms = self._clock.now_ms() - file.modified_ms
         if removes(base.properties) and may_be_collected(age_ms, self._unnamed_ms):
             raise InvalidRequest(
-                f"the manifest list {path} was written {age_ms // 3_600_000} h ago, so that files of this snapshot may be gone",
+                f"the manifest list {path} was written {age_ms // 3_600_000} h ago, so that files of this snapshot may "
+                f"be gone",
                 field="updates",
                 remedy=REMEDY,
             )

@@ -54,7 +54,8 @@ READ_BYTES: Final = 64 * 1024 * 1024
 
 _LIST: Final = frozenset(
     (
-        manifests.PATH, manifests.SPEC_ID, manifests.CONTENT, manifests.SEQUENCE, manifests.ADDED_SNAPSHOT, manifests.KEY_METADATA,
+        manifests.PATH, manifests.SPEC_ID, manifests.CONTENT, manifests.SEQUENCE, manifests.ADDED_SNAPSHOT,
+        manifests.KEY_METADATA,
         manifests.PARTITIONS, manifests.LIST_FIRST_ROW_ID,
     )
 )  # fmt: skip
@@ -118,7 +119,8 @@ class TableScans:
             self._check_filter(metadata, request)
             return PlannedPage(-1, FileTasks(metadata, True).tasks([], DeleteFiles(frozenset())), None)
         task = _Task(
-            entity.table_id, end, request.start_snapshot_id, 0, 0, 0, text, request.case_sensitive, request.use_snapshot_schema,
+            entity.table_id, end, request.start_snapshot_id, 0, 0, 0, text, request.case_sensitive,
+            request.use_snapshot_schema,
             request.stats_fields,
         )  # fmt: skip
         page = _Scan(self._storages, metadata, roots, task).page()

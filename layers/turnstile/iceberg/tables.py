@@ -177,7 +177,10 @@ class Tables:
                 writes = self._locations.claim(claim, view.tree.catalog, now_ms)
                 writes += [*self._locations.release(before), *let_go_of(self._world.space, [before])]
                 if len({write.key for write in writes}) < len(writes):
-                    problem = f"both tables lie below one folder outside the lake root, {before.location} and {claim.location}"
+                    problem = (
+                        f"both tables lie below one folder outside the lake root, {before.location} and "
+                        f"{claim.location}"
+                    )
                     raise InvalidRequest(problem, field="overwrite", remedy="drop the table first")
             return Edit(f"register {dotted_name(*path)}", put={path: added[0]}, writes=tuple(writes))
 

@@ -32,7 +32,8 @@ VECTOR: Final = pa.struct([
     ("cardinality", pa.int64()),
 ])  # fmt: skip
 _ADD: Final[dict[str, pa.DataType]] = {
-    "path": pa.string(), "partitionValues": TEXTS, "size": pa.int64(), "modificationTime": pa.int64(), "dataChange": pa.bool_(),
+    "path": pa.string(), "partitionValues": TEXTS, "size": pa.int64(), "modificationTime": pa.int64(),
+    "dataChange": pa.bool_(),
     "tags": TEXTS, "deletionVector": VECTOR, "baseRowId": pa.int64(), "defaultRowCommitVersion": pa.int64(),
     "clusteringProvider": pa.string(),
 }  # fmt: skip
@@ -56,7 +57,8 @@ OTHER: Final = {"protocol": PROTOCOL, "metaData": METADATA, "txn": TRANSACTION, 
 
 _TYPES: Final = {
     "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
-    "double": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+    "double": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
     "string": pa.string(), "boolean": pa.bool_(), "binary": pa.binary(),
 }  # fmt: skip
 

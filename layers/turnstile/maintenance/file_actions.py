@@ -37,7 +37,8 @@ _ADD: Final = (
 )  # fmt: skip
 
 _REMOVE: Final = (
-    "path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector", "baseRowId",
+    "path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector",
+    "baseRowId",
     "defaultRowCommitVersion",
 )  # fmt: skip
 

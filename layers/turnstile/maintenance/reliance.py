@@ -32,7 +32,10 @@ def unreliable(storage: LogStorage, version: int, files: LogFiles) -> str:
     the listing of the log. Raises StorageFault."""
     sizes = sizes_of(files).checkpoints[version]
     if not complete_checkpoints(sizes):
-        return f"{LOG}{min(sizes)} is empty, or one of several parts of which some are missing; remove it, or bring the others back"
+        return (
+            f"{LOG}{min(sizes)} is empty, or one of several parts of which some are missing; remove it, or bring the "
+            f"others back"
+        )
     judgement = judge_checkpoint(storage, version, files, upto_bytes=1 << 62)
     if judgement.faults:
         return f"{judgement.faults[0].message}; {judgement.faults[0].remedy}"

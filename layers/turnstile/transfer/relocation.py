@@ -227,7 +227,11 @@ class Relocator:
     def _snapshots(self, tree: Tree) -> Iterator[str]:
         names = [snapshot.name for snapshot in named_snapshots_of(tree, self._reader.store)]
         if names:
-            yield f"catalog {tree.catalog} has named snapshots, whose tables would keep the old locations ({', '.join(names[:3])}): drop them"
+            first = ", ".join(names[:3])
+            yield (
+                f"catalog {tree.catalog} has named snapshots, whose tables would keep the old locations ({first}): "
+                "drop them"
+            )
 
     def _logs(self, heads: list[TableHead], old: str, new: str) -> Iterator[str]:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="relocate") as threads:
@@ -336,5 +340,8 @@ def _unsettled_reason(head: TableHead) -> str:
     if head.state not in (ACTIVE, PINNED):
         return f"table {head.name} is {head.state}: turnstile repair {head.name}"
     if head.floor < head.latest or head.undecided:
-        return f"table {head.name} has commits that are not published: start the server where the lake was, and wait, or publish"
+        return (
+            f"table {head.name} has commits that are not published: start the server where the lake was, and wait, or "
+            f"publish"
+        )
     return ""

@@ -91,7 +91,8 @@ def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportR
         notes.append("clients that do not know the catalogManaged feature cannot open the table by its path afterwards")
         if survey.taken_from:
             notes.append(
-                f"another catalog decided about its commits, as {survey.taken_from}: with two on one log commits are lost, so that one must "
+                f"another catalog decided about its commits, as {survey.taken_from}: with two on one log commits are "
+                f"lost, so that one must "
                 "never decide again"
             )
         elif is_managed(state.protocol):

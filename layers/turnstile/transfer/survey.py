@@ -133,12 +133,15 @@ class Surveyor:
         if overlap(survey.location, self._root):
             raise StateConflict(
                 "LocationOwned",
-                f"location {survey.location} overlaps the lake root {self._root}, where Turnstile chooses the locations",
+                f"location {survey.location} overlaps the lake root {self._root}, where Turnstile chooses the "
+                f"locations",
                 field="location",
                 remedy="import tables from outside the lake root",
             )
         if survey.owner and (survey.head is None or survey.head.state == "dropped"):
-            return  # an import that was begun, or that brings the table back; other owners are refused by ``_read_claim``
+            # An import that was begun, or that brings the table back; ``_read_claim`` refuses other
+            # owners.
+            return
         problem = conflict(self._world.space, survey.location, survey.rows)
         if problem is not None:
             raise problem

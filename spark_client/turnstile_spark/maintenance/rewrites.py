@@ -267,7 +267,8 @@ class _Run:
             )
         if "clustering" in features and (self._z_order_by or self._where):
             raise ValueError(
-                f"{self._name} is clustered: z_order_by and where are for tables that are not (ALTER TABLE ... CLUSTER BY)"
+                f"{self._name} is clustered: z_order_by and where are for tables that are not (ALTER TABLE ... CLUSTER "
+                f"BY)"
             )
 
     def _choose_files(self, plan: _Plan, files: JavaObject) -> JavaObject:

@@ -356,8 +356,10 @@ class Transaction(Scoped):
             reads = self._collect_reads()
             if names := [table.state.name for id, table in moved.items() if reads.get(id)]:
                 text = (
-                    f"'{names[0]}' is renamed or dropped by this transaction, and read by it: serializable isolation would have to check "
-                    "what was read as well, and the server takes a table once in a transaction. Read it in a transaction before"
+                    f"'{names[0]}' is renamed or dropped by this transaction, and read by it: serializable isolation "
+                    f"would have to check "
+                    "what was read as well, and the server takes a table once in a transaction. Read it in a "
+                    "transaction before"
                 )
                 raise turnstile_error("TURNSTILE_REFUSED", text)
         return set(moved)

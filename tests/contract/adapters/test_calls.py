@@ -201,7 +201,9 @@ def test_i6_a_read_without_an_answer_ends_as_a_fault_and_never_as_absence(fault:
         (error("ValidationException"), ValueError),
         (error("IdempotentParameterMismatchException"), ValueError),
         (cancelled("None", "ValidationError"), ValueError),
-        (error("ValidationException", Error={"Code": "ValidationException", "Message": "Item size has exceeded the maximum allowed size"}), TooLarge),
+        (error("ValidationException",
+               Error={"Code": "ValidationException", "Message": "Item size has exceeded the maximum allowed size"}),
+               TooLarge),
     ],
     ids=repr,
 )  # fmt: skip

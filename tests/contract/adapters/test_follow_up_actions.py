@@ -50,8 +50,10 @@ def test_a_description_names_actions_of_every_kind() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "f=lambda:", "F=lambda:x", "=lambda:x", f"f=lambda:{ARN} f=lambda:{ARN}", f"f=lambda:{ARN} f=https://example.com",
-        "job=emr-serverless://00f1", "job=emr-serverless://00f1?role=r", "job=emr-serverless:?role=r&entry=e", "x=ftp://y",
+        "f=lambda:", "F=lambda:x", "=lambda:x", f"f=lambda:{ARN} f=lambda:{ARN}",
+        f"f=lambda:{ARN} f=https://example.com",
+        "job=emr-serverless://00f1", "job=emr-serverless://00f1?role=r", "job=emr-serverless:?role=r&entry=e",
+        "x=ftp://y",
         "job=emr-serverless://00f1?role=r&entry=e&unknown=1", "job=emr-serverless://00F1?role=r&entry=e",
     ],
 )  # fmt: skip

@@ -35,7 +35,8 @@ def _table(world: World, catalog: str) -> str:
     id = str(uuid.uuid4())
     key = world.space.table(id)
     now = world.clock.now_ms()
-    row = new_head_row(key=key, table_id=id, catalog=catalog, name=f"{catalog}.s.{id[:8]}", location=f"file:///lake/{id}",
+    row = new_head_row(key=key, table_id=id, catalog=catalog, name=f"{catalog}.s.{id[:8]}",
+                       location=f"file:///lake/{id}",
                        metadata="m", version=0, ict=now, row_hwm=None, created=now, managed=True)  # fmt: skip
     world.refs.write(Insert(row, (new_row("I2"),)))
     return id

@@ -48,7 +48,8 @@ def test_i12_a_missing_name_is_refused_in_the_words_of_an_existing_one(
 @pytest.mark.parametrize(
     ("rights", "path", "type"),
     [
-        ((("catalog", "main", "USE CATALOG"), ("schema", "main.sales", "USE SCHEMA"), ("schema", "main.sales", "SELECT")),
+        ((("catalog", "main", "USE CATALOG"), ("schema", "main.sales", "USE SCHEMA"),
+          ("schema", "main.sales", "SELECT")),
          f"{SALES}/tables/nope", "NoSuchTable"),
         ((("catalog", "main", "USE CATALOG"), ("schema", "main.sales", "USE SCHEMA"),
           ("schema", "main.sales", "CREATE TABLE")), f"{SALES}/tables/nope", "NoSuchTable"),

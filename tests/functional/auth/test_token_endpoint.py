@@ -138,8 +138,10 @@ def headers_that_are_no_client(client: dict[str, Any]) -> list[str]:
     id = client["client_id"]
     secret = client["client_secret"]
     return [
-        basic(id, "wrong"), basic(id, ""), basic(id, secret + "x"), basic(id.upper(), secret), basic("client-1", secret),
-        basic("", ""), basic("operator", OPERATOR), f"Bearer {OPERATOR}", f"Bearer {secret}", "Basic", "Basic ", "Basic !",
+        basic(id, "wrong"), basic(id, ""), basic(id, secret + "x"), basic(id.upper(), secret),
+        basic("client-1", secret),
+        basic("", ""), basic("operator", OPERATOR), f"Bearer {OPERATOR}", f"Bearer {secret}", "Basic", "Basic ",
+        "Basic !",
         "Basic " + base64.b64encode(id.encode()).decode(), "Basic " + base64.b64encode(b"\xff:\xff").decode(), "x",
         basic(id + "/../x", secret), basic("a" * 5000, secret),
     ]  # fmt: skip

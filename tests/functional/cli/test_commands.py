@@ -118,7 +118,8 @@ def stretch(first: int, last: int, *wrong: int, next: int | None = None) -> dict
         {"version": v, "kind": "missing", "path": f"_delta_log/{v:020d}.json", "message": "gone"} for v in wrong
     ]
     return {
-        "table_id": ID, "floor": 9, "latest": 9, "first": first, "last": last, "deviations": deviations, "next_version": next,
+        "table_id": ID, "floor": 9, "latest": 9, "first": first, "last": last, "deviations": deviations,
+        "next_version": next,
         "last_timestamp": 77,
     }  # fmt: skip
 
@@ -281,9 +282,12 @@ def test_status_does_not_say_that_everything_is_published_while_a_table_is_stopp
 
 def test_detail_shows_what_files_come_to_and_says_what_is_not_known() -> None:
     answer = {
-        "table_id": ID, "name": "main.default.t", "location": "s3://lake/t", "version": 3, "created": 1, "delta_id": "d", "description": None,
-        "partition_columns": ["day"], "properties": {"delta.appendOnly": "true"}, "min_reader_version": 3, "min_writer_version": 7,
-        "features": ["catalogManaged"], "files": 4, "bytes": 4096, "rows": 7, "files_without_records": 2, "deleted_rows": 1, "partitions": None,
+        "table_id": ID, "name": "main.default.t", "location": "s3://lake/t", "version": 3, "created": 1,
+        "delta_id": "d", "description": None,
+        "partition_columns": ["day"], "properties": {"delta.appendOnly": "true"}, "min_reader_version": 3,
+        "min_writer_version": 7,
+        "features": ["catalogManaged"], "files": 4, "bytes": 4096, "rows": 7, "files_without_records": 2,
+        "deleted_rows": 1, "partitions": None,
         "index_version": 2, "tail_versions": 1,
     }  # fmt: skip
     tables = {"tables": [{"name": "t", "table_id": ID, "format": "delta"}]}
@@ -305,7 +309,8 @@ def test_a_dry_run_of_an_import_is_reported_in_words_and_says_when_it_is_not_pos
     path = "POST /v1/catalogs/main/namespaces/sales/imports"
     report = {
         "dry_run": True, "possible": True, "name": "main.sales.t", "location": "s3://b/t", "version": 4,
-        "upgrade_version": 5, "read_from": None, "protocol": {}, "protocol_after": {}, "features_added": ["catalogManaged"],
+        "upgrade_version": 5, "read_from": None, "protocol": {}, "protocol_after": {},
+        "features_added": ["catalogManaged"],
         "properties_set": {"delta.enableInCommitTimestamps": "true"}, "problems": [], "notes": [],
     }  # fmt: skip
     with service({path: (200, report)}) as canned:

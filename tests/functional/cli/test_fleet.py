@@ -17,8 +17,10 @@ from turnstile.fleet.member import Member
 from turnstile_cli.commands.fleet import with_silent_members
 
 MEMBER: dict[str, Any] = {
-    "id": "m1", "name": "host-a:17", "state": "active", "life": 4, "beat_ms": 1, "owned": 2, "loads": {"publish": 60, "sweep": 1},
-    "granules": {"publish": 1, "sweep": 1}, "migrations": 7, "joined_at": 1_770_000_000_000, "shown_at": 1_770_000_060_000,
+    "id": "m1", "name": "host-a:17", "state": "active", "life": 4, "beat_ms": 1, "owned": 2,
+    "loads": {"publish": 60, "sweep": 1},
+    "granules": {"publish": 1, "sweep": 1}, "migrations": 7, "joined_at": 1_770_000_000_000,
+    "shown_at": 1_770_000_060_000,
 }  # fmt: skip
 REPORT: dict[str, Any] = {
     "members": [MEMBER],
@@ -38,8 +40,10 @@ NOBODY: dict[str, Any] = {"members": [], "granules": [], "roles": {}, "migration
 
 def event(kind: str, member: str = "m1", **data: Any) -> dict[str, Any]:
     return {
-        "id": "fleet/s/1", "source": "/v1/fleet", "type": f"turnstile.fleet.{kind}", "subject": member, "specversion": "1.0",
-        "datacontenttype": "application/json", "time": "2026-02-02T04:40:00.123Z", "data": {"name": "host-a:17", "by": "m1", **data},
+        "id": "fleet/s/1", "source": "/v1/fleet", "type": f"turnstile.fleet.{kind}", "subject": member,
+        "specversion": "1.0",
+        "datacontenttype": "application/json", "time": "2026-02-02T04:40:00.123Z",
+        "data": {"name": "host-a:17", "by": "m1", **data},
     }  # fmt: skip
 
 

@@ -13,18 +13,23 @@ TABLE_ID = "11111111-1111-4111-8111-111111111111"
 NAMESPACE = "/v1/catalogs/main/namespaces/default"
 LISTED = {f"GET {NAMESPACE}/tables": (200, {"tables": [{"name": "visits", "table_id": TABLE_ID}]})}
 JOB = {
-    "operation": "optimize", "reason": "9 of 9 files are below 512 bytes", "files": 9, "bytes": 4500, "where": "(`day` = '1')",
+    "operation": "optimize", "reason": "9 of 9 files are below 512 bytes", "files": 9, "bytes": 4500,
+    "where": "(`day` = '1')",
     "partitions": [], "complete": False,
 }  # fmt: skip
 PLAN: dict[str, Any] = {
     "name": "main.default.visits", "table_id": TABLE_ID, "version": 9, "state": "active",
     "policy": [{"name": "enabled", "value": "true", "source": "catalog", "set_on": "main"}],
-    "ignored": [{"property": "turnstile.maintenance.reorg", "value": "x", "source": "table", "set_on": "main.default.visits",
+    "ignored": [{"property": "turnstile.maintenance.reorg", "value": "x", "source": "table",
+                 "set_on": "main.default.visits",
                  "problem": "'x' is not true or false"}],
-    "files": {"files": 9, "bytes": 4500, "small_files": 9, "deletion_vector_files": 2, "deleted_rows": 7, "complete": False, "left_out": 3},
+    "files": {"files": 9, "bytes": 4500, "small_files": 9, "deletion_vector_files": 2, "deleted_rows": 7,
+              "complete": False, "left_out": 3},
     "due": [JOB],
-    "not_due": [{"operation": "vacuum", "reason": "off: turnstile.maintenance.vacuum is false", "files": 0, "bytes": 0}],
-    "runs": {"attempt": 4, "running_until_ms": 1_770_000_000_000, "spent_bytes": 1, "spent_dpu_hours": 0.5, "failures": 2,
+    "not_due": [{"operation": "vacuum", "reason": "off: turnstile.maintenance.vacuum is false", "files": 0,
+                 "bytes": 0}],
+    "runs": {"attempt": 4, "running_until_ms": 1_770_000_000_000, "spent_bytes": 1, "spent_dpu_hours": 0.5,
+             "failures": 2,
              "reason": "out of memory", "again_ms": 99_770_000_000_000,
              "last": [{"operation": "optimize", "version": 5, "ended_ms": 1_770_000_000_000, "files": 3, "bytes": 9}]},
     "light": {"due": True, "next_version": 10, "failures": 0, "reason": ""},
@@ -43,8 +48,10 @@ def test_a_dry_run_shows_what_is_due_and_why() -> None:
         shown = run("maintain", "default.visits", "--dry-run", "--url", canned.url)
         assert shown.exit_code == 0, shown.output
         for text in (
-            "9 of 9 files are below 512 bytes where (`day` = '1'); the rest in another run", "vacuum is false", "true of main",
-            "from version 10 on", "run 4 is at work", "failed 2 times, set aside until", "out of memory", "not all files",
+            "9 of 9 files are below 512 bytes where (`day` = '1'); the rest in another run", "vacuum is false",
+            "true of main",
+            "from version 10 on", "run 4 is at work", "failed 2 times, set aside until", "out of memory",
+            "not all files",
             "3 partitions", "7 rows in 2 files", "turnstile.maintenance.reorg of table main.default.visits",
             "dbt", "answered 503",
         ):  # fmt: skip

@@ -75,7 +75,8 @@ def test_the_functions_start_with_what_the_rules_let_through(
         held.clear()
         held.update({name: text for name, text in (("token", token), ("token_keys", keys)) if text})
         parameters = {
-            "Authentication": mode, "Secret": f"arn:{number}" if held else "", "IssueTokens": "true" if keys else "false",
+            "Authentication": mode, "Secret": f"arn:{number}" if held else "",
+            "IssueTokens": "true" if keys else "false",
             "OidcIssuer": issuer, "OidcAudience": audience,
         }  # fmt: skip
         variables = {"TURNSTILE_AUTHENTICATION": mode, "TURNSTILE_SECRET": parameters["Secret"],

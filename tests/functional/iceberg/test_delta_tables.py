@@ -99,7 +99,8 @@ def test_a_task_says_all_that_a_reader_needs(client: Iceberg) -> None:
     assert plan["status"] == "completed" and "plan-tasks" not in plan and "delete-files" not in plan
     assert plan["file-scan-tasks"] == [{
         "data-file": {
-            "spec-id": 0, "content": "data", "file-path": f"{table.location}/day=2026-11-01/a.parquet", "file-format": "parquet",
+            "spec-id": 0, "content": "data", "file-path": f"{table.location}/day=2026-11-01/a.parquet",
+            "file-format": "parquet",
             "partition": ["2026-11-01"], "file-size-in-bytes": 10, "record-count": 5,
         },
         "residual-filter": True,
@@ -278,8 +279,10 @@ def test_an_incremental_scan_has_what_appends_added_between_two_snapshots(
 @pytest.mark.parametrize(
     "body",
     [
-        {"start-snapshot-id": 1}, {"end-snapshot-id": 2}, {"start-snapshot-id": 1, "end-snapshot-id": 2, "snapshot-id": 2},
-        {"start-snapshot-id": 2, "end-snapshot-id": 1}, {"start-snapshot-id": 1, "end-snapshot-id": 99}, {"start-snapshot-id": 98, "end-snapshot-id": 99},
+        {"start-snapshot-id": 1}, {"end-snapshot-id": 2},
+        {"start-snapshot-id": 1, "end-snapshot-id": 2, "snapshot-id": 2},
+        {"start-snapshot-id": 2, "end-snapshot-id": 1}, {"start-snapshot-id": 1, "end-snapshot-id": 99},
+        {"start-snapshot-id": 98, "end-snapshot-id": 99},
     ],
     ids=str,
 )  # fmt: skip

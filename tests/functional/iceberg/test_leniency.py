@@ -26,10 +26,12 @@ def client() -> Iceberg:
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        (f"{SALES}/tables", {"name": "t2", "schema": SCHEMA, "properties": None, "stage-create": None, "location": None}),
+        (f"{SALES}/tables",
+         {"name": "t2", "schema": SCHEMA, "properties": None, "stage-create": None, "location": None}),
         (f"{SALES}/tables", {"name": "t2", "schema": SCHEMA, "partition-spec": None, "write-order": None}),
         (f"{SALES}/tables", {"name": "t2", "schema": {**SCHEMA, "schema-id": None, "identifier-field-ids": None}}),
-        (f"{SALES}/tables", {"name": "t2", "schema": {**SCHEMA, "fields": [{**COLUMN, "initial-default": None, "write-default": None}]}}),
+        (f"{SALES}/tables",
+         {"name": "t2", "schema": {**SCHEMA, "fields": [{**COLUMN, "initial-default": None, "write-default": None}]}}),
         (f"{SALES}/tables", {"name": "t2", "schema": SCHEMA, "partition-spec": {"spec-id": None, "fields": [
             {"source-id": 1, "field-id": None, "name": "p", "transform": "identity"}]}}),
         (f"{MAIN}/namespaces", {"namespace": ["n2"], "properties": None}),
@@ -39,7 +41,8 @@ def client() -> Iceberg:
         (T1, {"requirements": [], "updates": None}),
         (T1, {"identifier": None, "requirements": [], "updates": [
             {"action": "add-snapshot", "snapshot": {
-                "snapshot-id": 1, "parent-snapshot-id": None, "sequence-number": 1, "timestamp-ms": 1, "schema-id": None,
+                "snapshot-id": 1, "parent-snapshot-id": None, "sequence-number": 1, "timestamp-ms": 1,
+                "schema-id": None,
                 "manifest-list": "file:///lake/a.avro", "summary": {"operation": "append"}, "first-row-id": None,
             }},
             {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1,

@@ -91,7 +91,8 @@ def test_an_append_that_lost_gets_no_turn() -> None:
 
 @pytest.mark.parametrize(
     ("after_ms", "waits", "begun"),
-    [(-2 * TURN_MS, False, True), (-TURN_MS, True, False), (-1, True, False), (0, False, False), (TURN_MS - 1, False, False), (TURN_MS, False, True)],
+    [(-2 * TURN_MS, False, True), (-TURN_MS, True, False), (-1, True, False), (0, False, False),
+     (TURN_MS - 1, False, False), (TURN_MS, False, True)],
 )  # fmt: skip
 def test_a_turn_is_followed_by_a_rest_and_one_of_a_clock_ahead_counts_for_nothing(
     after_ms: int, waits: bool, begun: bool

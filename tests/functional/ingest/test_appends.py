@@ -274,7 +274,7 @@ def test_a_table_that_changes_during_every_attempt_is_a_conflict_without_rows(la
     assert lake.rows() == []
 
 
-# -- refused ------------------------------------------------------------------------------------------------------------
+# -- refused -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_a_table_that_needs_an_engine_is_refused_by_the_name_of_the_reason(kind:
     assert lake.lake.state() == before
 
 
-# -- kinds of tables ----------------------------------------------------------------------------------------------------
+# -- kinds of tables ---------------------------------------------------------------------------------------------------
 
 
 def test_rows_of_a_table_that_tracks_them_get_ids() -> None:

@@ -392,7 +392,8 @@ def test_a_worker_reads_when_the_window_closes(due: Site) -> None:
         ({"outcome": "done", "version": 99}, "version"), ({"outcome": "done", "version": -1}, "version"),
         ({"outcome": "running", "term_ms": 0}, "term_ms"), ({"outcome": "done", "version": 1, "dpus": -1}, "dpus"),
         ({"outcome": "failed", "version": 1, "reason": "x" * 2001}, "reason"),
-        ({"outcome": "done", "version": 1, "results": [{"operation": "drop", "files": 1, "bytes": 1, "complete": True}]}, "results"),
+        ({"outcome": "done", "version": 1,
+          "results": [{"operation": "drop", "files": 1, "bytes": 1, "complete": True}]}, "results"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_and_the_run_goes_on(due: Site, body: dict[str, Any], field: str) -> None:

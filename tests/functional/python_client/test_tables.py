@@ -88,7 +88,8 @@ def test_whatever_exports_arrow_is_appended(table: Table, given: Any) -> None:
 def test_every_type_comes_back_as_it_was_written(lake: Lake) -> None:
     utc = dt.datetime(2026, 11, 24, 1, 2, 3, 456789, tzinfo=dt.UTC)
     values = {
-        "b": (True, pa.bool_()), "i8": (-1, pa.int8()), "i16": (2, pa.int16()), "i32": (3, pa.int32()), "f": (0.5, pa.float32()),
+        "b": (True, pa.bool_()), "i8": (-1, pa.int8()), "i16": (2, pa.int16()), "i32": (3, pa.int32()),
+        "f": (0.5, pa.float32()),
         "d": (1e300, pa.float64()), "dec": (Decimal("1.20"), pa.decimal128(10, 2)), "bin": (b"\x00\xff", pa.binary()),
         "ts": (utc, pa.timestamp("us", "UTC")), "ntz": (utc.replace(tzinfo=None), pa.timestamp("us")),
         "l": ([1, None], pa.list_(pa.field("element", pa.int64()))),

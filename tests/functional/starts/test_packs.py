@@ -93,7 +93,10 @@ def test_a_module_of_the_pack_is_in_all_else_as_one_of_a_file(layer: Path, tmp_p
 def test_a_module_comes_from_the_pack_without_a_look_at_its_file(layer: Path) -> None:
     for source in layer.rglob("*.py"):
         source.write_text("this would not compile")
-    program = "import sys; from turnstile.api import packs; packs.install(sys.argv[1]); import single_too as s; print(s.VALUE)"
+    program = (
+        "import sys; from turnstile.api import packs; packs.install(sys.argv[1]); import single_too as s; "
+        "print(s.VALUE)"
+    )
     assert run(program, str(layer), path=[layer]) == 1
 
 

@@ -88,7 +88,10 @@ def test_all_unknown_features_are_named_at_once() -> None:
     services = placed(TABLES["liquid for all"])
     storage = services.world.storages.open(PLACE)
     features = ["a", "b", "deletionVectors"]
-    upgrade = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["b"],"writerFeatures":["a","b","deletionVectors"]}}\n'
+    upgrade = (
+        b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["b"],"writerFeatures":["a","b",'
+        b'"deletionVectors"]}}\n'
+    )
     storage.put_if_absent(published_path(1), upgrade)
     problem = Importer(services).dry_run(*MAIN, "t", PLACE).problems[0]
     assert f"the features {', '.join(features[:2])}, which are not known here" in problem.message

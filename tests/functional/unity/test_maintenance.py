@@ -73,8 +73,10 @@ def test_a_table_that_takes_no_commits_permits_nothing_and_a_policy_only_narrows
 @pytest.mark.parametrize(
     ("text", "ms"),
     [
-        ("interval 7 days", WEEK_MS), ("interval 1 week", WEEK_MS), ("INTERVAL 168 HOURS", WEEK_MS), ("7 days", WEEK_MS),
-        ("interval 6 days 24 hours", WEEK_MS), ("interval 0 hours", 0), ("", None), ("interval", None), ("a week", None),
+        ("interval 7 days", WEEK_MS), ("interval 1 week", WEEK_MS), ("INTERVAL 168 HOURS", WEEK_MS),
+        ("7 days", WEEK_MS),
+        ("interval 6 days 24 hours", WEEK_MS), ("interval 0 hours", 0), ("", None), ("interval", None),
+        ("a week", None),
         ("interval 1 month", None), ("interval -7 days", None), ("interval 7 days and more", None),
     ],
 )  # fmt: skip

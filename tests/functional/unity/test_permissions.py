@@ -103,7 +103,8 @@ def test_what_has_no_meaning_is_refused(realm: Realm, securable: str, body: dict
 
 @pytest.mark.parametrize(
     ("securable", "code"),
-    [("catalog/nope", "CATALOG_NOT_FOUND"), ("schema/main.nope", "SCHEMA_NOT_FOUND"), ("schema/main", "SCHEMA_NOT_FOUND"),
+    [("catalog/nope", "CATALOG_NOT_FOUND"), ("schema/main.nope", "SCHEMA_NOT_FOUND"),
+     ("schema/main", "SCHEMA_NOT_FOUND"),
      ("table/main.sales.nope", "TABLE_NOT_FOUND"), ("table/main.nope.t", "SCHEMA_NOT_FOUND"),
      ("table/sales", "TABLE_NOT_FOUND")],
 )  # fmt: skip

@@ -45,7 +45,8 @@ class Site:
 
     def of_iceberg(self, name: str, sql: str, dialect: str = "spark") -> None:
         version = {
-            "version-id": 1, "timestamp-ms": 1_770_000_000_000, "schema-id": 0, "summary": {}, "default-namespace": ["sales"],
+            "version-id": 1, "timestamp-ms": 1_770_000_000_000, "schema-id": 0, "summary": {},
+            "default-namespace": ["sales"],
             "representations": [{"type": "sql", "sql": sql, "dialect": dialect}],
         }  # fmt: skip
         fields = [{"id": 1, "name": "n", "type": "int", "required": False, "doc": "d"}]

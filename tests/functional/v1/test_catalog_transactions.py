@@ -148,7 +148,8 @@ def test_i8_a_commit_that_lost_names_its_winners_and_nothing_is_changed(lake: La
 REFUSED: list[tuple[list[dict[str, Any]], tuple[int, str, str, str | None]]] = [
     ([rename("second", "orders")], (409, "AlreadyExists", "changes[0].name", "main.sales.second")),
     ([new_namespace("eu"), new_namespace("eu")], (409, "AlreadyExists", "changes[1].name", "main.eu")),
-    ([iceberg("ice", {"type": "assert-table-uuid", "uuid": NOBODY}, a="1")], (409, "CommitFailed", "changes[0]", "main.sales.ice")),
+    ([iceberg("ice", {"type": "assert-table-uuid", "uuid": NOBODY}, a="1")],
+     (409, "CommitFailed", "changes[0]", "main.sales.ice")),
     ([new_namespace("eu"), rename("nothing", "x")], (404, "NoSuchTable", "changes[1].table", None)),
     ([rename("second", "x", to_namespace="nowhere")], (404, "NoSuchNamespace", "changes[0].namespace", None)),
     ([new_namespace("eu"), new_table("t", NOBODY)], (404, "NoSuchStagingTable", "changes[1].table_id", None)),

@@ -86,8 +86,14 @@ def actions(draw: st.DrawFn, lake: Lake, *, blind: bool) -> list[Any]:
         mark = json.dumps({"rowIdHighWaterMark": lake.head.row_hwm + sum(rows)})
         found.append({"domainMetadata": {"domain": "delta.rowTracking", "configuration": mark, "removed": False}})
     if not blind:
-        more = [delta.remove("f"), delta.metadata(owner="me"), delta.protocol(), delta.protocol("rowTracking"),
-                {"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}}, {"cdc": {"path": "c"}}]  # fmt: skip
+        more = [
+            delta.remove("f"),
+            delta.metadata(owner="me"),
+            delta.protocol(),
+            delta.protocol("rowTracking"),
+            {"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}},
+            {"cdc": {"path": "c"}},
+        ]
         found += draw(st.lists(st.sampled_from(more), max_size=2, unique_by=lambda action: next(iter(action))))
     return found
 
@@ -205,7 +211,8 @@ def test_no_generated_question_of_unitys_preview_is_a_500(body: Any, query: dict
         ),
     ),
     st.text(max_size=60),
-    st.dictionaries(st.sampled_from(["content-type", "authorization", "x-correlation-id", "Accept"]), st.text(max_size=20)),
+    st.dictionaries(st.sampled_from(["content-type", "authorization", "x-correlation-id", "Accept"]),
+                    st.text(max_size=20)),
     st.one_of(st.none(), st.text(max_size=60), st.binary(max_size=60)),
 )  # fmt: skip
 def test_no_garbage_is_a_500(
@@ -227,7 +234,9 @@ def test_no_garbage_is_a_500(
             "rawPath": JSON,
             "rawQueryString": JSON,
             "headers": st.one_of(st.none(), st.dictionaries(st.text(max_size=5), SCALARS, max_size=3)),
-            "requestContext": st.fixed_dictionaries({}, optional={"http": st.dictionaries(st.just("method"), SCALARS), "stage": SCALARS, "requestId": SCALARS}),
+            "requestContext": st.fixed_dictionaries({},
+                                                    optional={"http": st.dictionaries(st.just("method"), SCALARS),
+                                                              "stage": SCALARS, "requestId": SCALARS}),
             "body": st.one_of(st.none(), st.text(max_size=20)),
             "isBase64Encoded": st.booleans(),
         },

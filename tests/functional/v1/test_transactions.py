@@ -107,8 +107,8 @@ def test_i20_a_read_with_a_predicate_is_judged_by_the_commits_since(site: Pair) 
     (member,) = refusal.error["members"]
     assert (refusal.status, member["type"], member["because"]) == (409, "CommitVersionConflict", "read")
     assert member["message"] == (
-        "version 0 was read, and version 1 may have changed it: a row of a file that it added may satisfy a predicate of this transaction's reads "
-        "(file five-to-seven)"
+        "version 0 was read, and version 1 may have changed it: a row of a file that it added may satisfy a predicate "
+        "of this transaction's reads (file five-to-seven)"
     )
     for predicate in ("id =", "abs(id) = 6", "other = 6"):
         answer = site.transact(site.inline(site.third, 1, "b"), reads=read(predicate))

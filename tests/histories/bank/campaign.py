@@ -6,8 +6,9 @@ Meanwhile clients check their answers (``clients``). At the end, when everything
     nothing stuck       every table is active and published to its latest version (I11)
     bytes               what is published is what was sent, and what anybody read before (I2, I4)
     sums                both rules hold, from ``_delta_log`` alone
-    whole groups        every group is in all its tables or in none (I8); in all if it was acknowledged (I2), in none if it was
-                        refused (I3), and no transaction is there twice
+    whole groups        every group is in all its tables or in none (I8); in all if it was
+                        acknowledged (I2), in none if it was refused (I3), and no transaction is
+                        there twice
     isolation           the graph of all groups and cuts has no cycle, also in real time (``tests.histories.isolation``)
 """
 
@@ -94,12 +95,12 @@ class Report:
         back = f" (back after {median(self.back_s):.2f} s, median)" if self.back_s else ""
         kills = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kills.items())) or "none"
         return (
-            f"{self.seconds:.0f} s: {groups} groups sent, {counts[RATIFIED]} acknowledged, {counts['outcome replayed']} of them as "
-            f"replays, {counts[REFUSED]} conflicts, {groups - counts[RATIFIED] - counts[REFUSED]} that nobody heard of again, "
-            f"{counts['repeats']} sent once more and answered the same; "
-            f"{self.versions} versions; {len(self.record.cuts)} cuts, {counts['audits']} of them added up; "
-            f"{counts['unanswered']} requests without an answer, {counts['deaths']} clients that died; kills: {kills}{back}; "
-            f"{len(self.anomalies)} anomalies, {len(self.problems)} violations"
+            f"{self.seconds:.0f} s: {groups} groups sent, {counts[RATIFIED]} acknowledged, "
+            f"{counts['outcome replayed']} of them as replays, {counts[REFUSED]} conflicts, "
+            f"{groups - counts[RATIFIED] - counts[REFUSED]} that nobody heard of again, {counts['repeats']} sent once "
+            f"more and answered the same; {self.versions} versions; {len(self.record.cuts)} cuts, {counts['audits']} "
+            f"of them added up; {counts['unanswered']} requests without an answer, {counts['deaths']} clients that "
+            f"died; kills: {kills}{back}; {len(self.anomalies)} anomalies, {len(self.problems)} violations"
         )
 
 

@@ -223,7 +223,8 @@ class Server:
         self._background = ThreadedProcess(self.state, f"{self.name}/background/{self._count}", self._rng)
         self._listen()
         self._member = Member(
-            world_of(self._background), self._background.monotonic, name=self.name, granules={CATALOGS: GRANULES}, beat_ms=SECOND,
+            world_of(self._background), self._background.monotonic, name=self.name, granules={CATALOGS: GRANULES},
+            beat_ms=SECOND,
             alone_beat_ms=SECOND, address=self.address,
         )  # fmt: skip
 
@@ -272,7 +273,8 @@ class Caller:
         self._process = process = ThreadedProcess(self._state, f"{self._name}/{self._count}", self._rng)
         self._site = Site(process, server.tokens, self._auditor)
         self._forwarding = Forwarding(
-            server, cast("Any", self._site), asker=NotingAsker(self._network, process, self._auditor), clock_ms=process.monotonic,
+            server, cast("Any", self._site), asker=NotingAsker(self._network, process, self._auditor),
+            clock_ms=process.monotonic,
         )  # fmt: skip
         self._tokens = sorted(server.tokens)
 

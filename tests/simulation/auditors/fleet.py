@@ -31,7 +31,8 @@ class FleetAuditor:
         self._work: dict[str, int] = {}
         self.handed_over: set[tuple[str, int]] = set()
         for kind, watcher in (
-            (FleetRow.kind, self._fleet), (MemberRow.kind, self._member), (GranuleRow.kind, self._granule), ("updateable", self._worked),
+            (FleetRow.kind, self._fleet), (MemberRow.kind, self._member), (GranuleRow.kind, self._granule),
+            ("updateable", self._worked),
         ):  # fmt: skip
             state.watchers.setdefault(kind, []).append(watcher)
 

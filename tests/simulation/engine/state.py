@@ -170,7 +170,8 @@ class State:
             try:
                 effect()
             except (ValueError, NewerFormat):
-                continue  # a write-once obj that exists by now, a row of a newer format: the store refuses, nobody listens
+                # A write-once obj that exists by now, a row of a newer format: the store refuses.
+                continue
 
     def uuid(self) -> str:
         self.ids += 1

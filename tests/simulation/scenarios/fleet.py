@@ -81,7 +81,8 @@ class Fleet:
         owned, and loads are even."""
         living = [
             Member(
-                world_of(Process(state, f"last-{number}", prone=False)), lambda: state.scheduler.now, name=f"last-{number}",
+                world_of(Process(state, f"last-{number}", prone=False)), lambda: state.scheduler.now,
+                name=f"last-{number}",
                 granules=dict.fromkeys(ROLES, 4), beat_ms=BEAT_MS, alone_beat_ms=BEAT_MS,
             )
             for number in range(2)

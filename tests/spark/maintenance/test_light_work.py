@@ -37,8 +37,10 @@ KINDS = {
     "row tracking": "TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
     "clustering": "CLUSTER BY (id)",
     "v2": "TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')",
-    "all of it": "PARTITIONED BY (p) TBLPROPERTIES ('delta.checkpointPolicy' = 'v2', 'delta.enableDeletionVectors' = 'true', "
-    f"'delta.columnMapping.mode' = 'id', 'delta.enableRowTracking' = 'true', 'delta.enableInCommitTimestamps' = 'true', {BOTH})",
+    "all of it": "PARTITIONED BY (p) TBLPROPERTIES ('delta.checkpointPolicy' = 'v2', 'delta.enableDeletionVectors' = "
+    "'true', "
+    f"'delta.columnMapping.mode' = 'id', 'delta.enableRowTracking' = 'true', 'delta.enableInCommitTimestamps' = "
+    f"'true', {BOTH})",
 }
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z?")
 USUAL = ("all of it",)

@@ -40,7 +40,8 @@ def test_i15_every_version_that_stays_reads_as_before_and_those_before_it_are_re
 ) -> None:
     table = f"aged.{name}"
     sql(
-        f"CREATE TABLE {table} (id BIGINT, p STRING) PARTITIONED BY (p) TBLPROPERTIES ('delta.checkpointPolicy' = '{policy}', "
+        f"CREATE TABLE {table} (id BIGINT, p STRING) PARTITIONED BY (p) TBLPROPERTIES ('delta.checkpointPolicy' = "
+        f"'{policy}', "
         "'delta.checkpointInterval' = '3', 'delta.enableDeletionVectors' = 'true')"
     )
     id = str(aged.table(name).head().table_id)

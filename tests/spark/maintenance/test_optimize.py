@@ -28,7 +28,8 @@ KINDS = {
     "append only": "(id BIGINT, k INT) TBLPROPERTIES ('delta.appendOnly' = 'true')",
     "generated column": "(id BIGINT, k INT, twice BIGINT GENERATED ALWAYS AS (id * 2))",
     "identity column": "(id BIGINT, k INT, own BIGINT GENERATED ALWAYS AS IDENTITY)",
-    "default": "(id BIGINT, k INT, word STRING DEFAULT 'tea') TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+    "default": "(id BIGINT, k INT, word STRING DEFAULT 'tea') TBLPROPERTIES ('delta.feature.allowColumnDefaults' = "
+    "'supported')",
     "clustering": "(id BIGINT, k INT) CLUSTER BY (id)",
     "not null": "(id BIGINT NOT NULL, k INT)",
 }
@@ -144,7 +145,8 @@ def test_inside_of_a_transaction_it_is_refused(lake: Any, sql: Any, name: str) -
 
 def partitioned(sql: Any, table: str) -> list[Any]:
     sql(
-        f"CREATE TABLE {table} (id BIGINT, k INT) PARTITIONED BY (k) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+        f"CREATE TABLE {table} (id BIGINT, k INT) PARTITIONED BY (k) TBLPROPERTIES ('delta.enableDeletionVectors' = "
+        f"'true')"
     )
     fill(sql, table)
     return rows(sql, table)

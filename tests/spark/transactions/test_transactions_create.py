@@ -76,7 +76,8 @@ def test_i8_nothing_of_a_created_table_remains_after_an_exception_or_a_savepoint
         txn.rollback_to(point)
         sql(f"CREATE TABLE lake.{name}_d AS SELECT id + 1 AS id FROM lake.{name}_c")
     lake.sql(
-        f"BEGIN ATOMIC CREATE TABLE lake.{name}_e (id BIGINT); INSERT INTO lake.{name}_e SELECT id FROM lake.{name}_d; END"
+        f"BEGIN ATOMIC CREATE TABLE lake.{name}_e (id BIGINT); INSERT INTO lake.{name}_e SELECT id FROM lake.{name}_d; "
+        f"END"
     )
     assert sql.ids(f"lake.{name}_e") == [2]
     assert (sql.ids(f"lake.{name}_c"), sql.ids(f"lake.{name}_d"), sql.ids(f"lake.{b}")) == ([1], [2], [0, 1])

@@ -60,12 +60,21 @@ LONG: Final = (
     "tests/simulation/test_reservations.py",
     # Damages and stores of earlier code: samples of them run in make test.
     "tests/functional/damage/test_damaged_iceberg.py",
-    "tests/functional/damage/test_damaged_logs.py::test_i24_a_plan_is_refused_where_a_commit_since_the_checkpoint_is_damaged_and_light_work_writes_none",
+    (
+        "tests/functional/damage/"
+        "test_damaged_logs.py::test_i24_a_plan_is_refused_where_a_commit_since_the_checkpoint_is_damaged_and_light_work_writes_none"
+    ),
     "tests/functional/damage/test_damaged_logs.py::test_i24_a_sample_of_damages_is_reported_or_has_no_effect",
-    "tests/functional/damage/test_damaged_logs.py::test_i24_an_index_that_was_made_before_is_read_instead_of_a_damaged_commit",
+    (
+        "tests/functional/damage/"
+        "test_damaged_logs.py::test_i24_an_index_that_was_made_before_is_read_instead_of_a_damaged_commit"
+    ),
     "tests/functional/upgrades/test_earlier_code.py",
     "tests/functional/upgrades/test_stored_stores.py::test_a_plan_names_the_files_of_all_commits",
-    "tests/functional/upgrades/test_stored_stores.py::test_i11_a_server_publishes_what_an_earlier_one_left_when_it_died",
+    (
+        "tests/functional/upgrades/"
+        "test_stored_stores.py::test_i11_a_server_publishes_what_an_earlier_one_left_when_it_died"
+    ),
     "tests/functional/upgrades/test_stored_stores.py::test_i11_what_was_ratified_and_not_published_is_published",
     # The template: costs, aliases, starts of functions in processes of their own.
     "tests/functional/deploy/test_artefacts.py::test_a_cold_start_imports_what_the_function_needs_and_nothing_else",
@@ -77,7 +86,10 @@ LONG: Final = (
     "tests/functional/deploy/test_snapshots.py",
     "tests/functional/deploy/test_starts.py::test_a_start_imports_few_modules_and_looks_for_no_garbage_in_them",
     "tests/functional/maintenance/test_maintain_function.py::test_no_function_imports_pyarrow_when_it_starts",
-    "tests/functional/maintenance/test_maintain_function.py::test_only_rows_maintenance_and_planning_import_pyarrow_by_a_statement",
+    (
+        "tests/functional/maintenance/"
+        "test_maintain_function.py::test_only_rows_maintenance_and_planning_import_pyarrow_by_a_statement"
+    ),
     # The largest of gc's planted mistakes and crashes.
     "tests/unit/gc/test_iceberg_files.py::test_a_planted_mistake_is_found",
     "tests/unit/gc/test_log.py::test_i10_a_pinned_version_stays_and_goes_when_it_is_not_pinned_any_more",
@@ -98,7 +110,10 @@ LONG: Final = (
     "tests/functional/access/test_matrix.py",
     "tests/functional/auth/test_requests.py::test_the_authorizer_judges_a_token_once_and_the_functions_take_its_word",
     "tests/functional/auth/test_token_document.py::test_every_documented_answer_is_given_and_looks_as_described",
-    "tests/functional/benchmarks/test_hermitage.py::test_i8_groups_over_http_allow_what_their_level_allows_and_nothing_else",
+    (
+        "tests/functional/benchmarks/"
+        "test_hermitage.py::test_i8_groups_over_http_allow_what_their_level_allows_and_nothing_else"
+    ),
     "tests/functional/cli/test_bulk_import.py",
     "tests/functional/cli/test_help.py::test_no_word_is_cut_in_a_terminal_of_80_columns",
     "tests/functional/v1/test_document_answers.py::test_every_documented_answer_is_given_and_looks_as_described",

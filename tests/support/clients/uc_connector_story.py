@@ -167,7 +167,8 @@ class Story:
         return [before, self.table.split(".")[2] in [row[1] for row in self.sql("SHOW TABLES IN main.default")]]
 
 
-STEPS = ("create", "insert", "one_insert", "one_read", "merge", "update_and_delete", "time_travel", "history", "alter", "race", "streaming",
+STEPS = ("create", "insert", "one_insert", "one_read", "merge", "update_and_delete", "time_travel", "history", "alter",
+         "race", "streaming",
          "replace", "create_as_select", "external", "schemas", "drop")  # fmt: skip
 
 

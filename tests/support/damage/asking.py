@@ -214,7 +214,8 @@ def kind_of(path: Path) -> str:
     """The kind of a file, for the table of counts."""
     name = path.name
     for part, kind in (
-        ("_last_checkpoint", "pointer"), (".compacted.", "compaction"), (".checkpoint.", "checkpoint"), (".crc", "checksum"),
+        ("_last_checkpoint", "pointer"), (".compacted.", "compaction"), (".checkpoint.", "checkpoint"),
+        (".crc", "checksum"),
     ):  # fmt: skip
         if part in name:
             return kind
@@ -250,7 +251,8 @@ def run(
                 counts.setdefault((site.case.name, kind_of(path)), Counter())[outcome] += 1
                 if outcome in ("unnamed", "crashed", "believed"):
                     show(
-                        f"{outcome}: {site.case.name}: {path.name} {way}: {answers.wrong or answers.crashes or answers.said}"
+                        f"{outcome}: {site.case.name}: {path.name} {way}: "
+                        f"{answers.wrong or answers.crashes or answers.said}"
                     )
     return counts
 

@@ -7,7 +7,8 @@ tables are listed, HEADs, names and metadata read, a commit is made and its outc
 Outcomes:
 
     told       a typed error, of the opening or of a request
-    at start   a request gave another answer than without the damage, and the check of the server's start names the damage
+    at start   a request gave another answer than without the damage, and the check of the server's
+               start names the damage
     found      every answer was right, and 'doctor --store' names the damage
     no effect  every answer was right, and the file is whole
     believed   another answer, and nothing names the damage

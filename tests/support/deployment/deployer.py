@@ -26,7 +26,8 @@ _NAMES: Final = {
 """Operations with an action of another name."""
 
 _OF_THE_EMULATOR: Final = re.compile(
-    r"(kinesis|dynamodbstreams|sts|cloudwatch|sqs):(?!CreateQueue|DeleteQueue|GetQueueAttributes|SetQueueAttributes|TagQueue).*"
+    r"(kinesis|dynamodbstreams|sts|cloudwatch|sqs):(?!CreateQueue|DeleteQueue|GetQueueAttributes|SetQueueAttributes|"
+    r"TagQueue).*"
     r"|events:PutEvents|logs:(CreateLogStream|PutLogEvents)|lambda:Invoke|dynamodb:(ListTables|\w*Item|Query|Scan)"
     r"|s3:(GetObject|PutObject|HeadObject|HeadBucket|UploadPart|\w*MultipartUpload|ListObjects\w*|DeleteObjects?)"
     r"|(s3|lambda|dynamodb):List\w+|s3:PutBucketTagging"

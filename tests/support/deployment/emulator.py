@@ -91,7 +91,8 @@ class Emulator:
     def run(self, environment: str, words: list[str], *, label: str, variables: Mapping[str, str] | None = None) -> str:
         """Runs a program of an environment in the root; returns its output. Raises SamError."""
         given = {
-            "AWS_ENDPOINT_URL": self.address, "AWS_ACCESS_KEY_ID": KEYS.access_key, "AWS_SECRET_ACCESS_KEY": KEYS.secret_key,
+            "AWS_ENDPOINT_URL": self.address, "AWS_ACCESS_KEY_ID": KEYS.access_key,
+            "AWS_SECRET_ACCESS_KEY": KEYS.secret_key,
             "AWS_DEFAULT_REGION": REGION, "SAM_CLI_TELEMETRY": "0", "TMPDIR": str(self.work),
             "PATH": f"{self.root.program(environment, '')}:/usr/bin:/bin", **(variables or {}),
         }  # fmt: skip

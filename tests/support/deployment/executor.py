@@ -222,7 +222,8 @@ class ProcessExecutor(RuntimeExecutor):
         task = str(self.function_version.config.code.get_unzipped_code_location())
         variables = self._variables | {
             "LAMBDA_TASK_ROOT": task, "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": os.environ["HOME"],
-            "PYTHONPATH": ":".join(f"{layer}/python" for layer in _layers(self.function_version)), "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": ":".join(f"{layer}/python" for layer in _layers(self.function_version)),
+            "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
         python = os.environ["TURNSTILE_RUNTIME_PYTHON"]
         began = time.monotonic()

@@ -94,7 +94,8 @@ def command_in(
     }
     inner = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *words]
     lines.append(
-        f"exec chroot {shlex.quote(str(root))} sh -c {shlex.quote(f'cd {shlex.quote(str(at))} && exec {shlex.join(inner)}')}"
+        f"exec chroot {shlex.quote(str(root))} sh -c "
+        f"{shlex.quote(f'cd {shlex.quote(str(at))} && exec {shlex.join(inner)}')}"
     )
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", "\n".join(lines)]
 
@@ -141,7 +142,10 @@ def _environment(root: Path, name: str) -> str:
     done = Path(f"{root}{inside}/.complete")
     if not done.exists():
         uv = ROOT / ".venv/bin/uv"
-        words = f"python3 -m venv --clear {inside} && {uv} pip install --quiet --python {inside}/bin/python --require-hashes -r {lock}"
+        words = (
+            f"python3 -m venv --clear {inside} && {uv} pip install --quiet --python {inside}/bin/python "
+            f"--require-hashes -r {lock}"
+        )
         stored = Path(subprocess.run([uv, "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip())
         stored.mkdir(parents=True, exist_ok=True)
         variables = {"UV_LINK_MODE": "copy", "UV_CACHE_DIR": str(stored)}

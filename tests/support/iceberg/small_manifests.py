@@ -127,7 +127,8 @@ class SmallManifests:
         path = changes.pop("path", "") or self.put(f"{self._count:03}-m0.avro", raw)
         record = dict.fromkeys(manifests.REQUIRED, 0) | {
             manifests.PATH: path, manifests.LENGTH: len(raw), manifests.ADDED_SNAPSHOT: id,
-            manifests.SEQUENCE: id, manifests.MIN_SEQUENCE: id, 504: len(entries), 512: len(entries), **changes.pop("record", {}),
+            manifests.SEQUENCE: id, manifests.MIN_SEQUENCE: id, 504: len(entries), 512: len(entries),
+            **changes.pop("record", {}),
         }  # fmt: skip
         list_path = self.put(f"snap-{id}-{self._count}.avro", avro.write([record, *before], manifests.SCHEMA, {}, SYNC))
         members = {"manifest-list": list_path, "timestamp-ms": self.client.world.clock.now_ms(), **changes}

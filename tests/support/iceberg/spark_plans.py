@@ -27,8 +27,9 @@ if __name__ == "__main__":
     for version in (2, 3):
         table = f"{namespace}.v{version}"
         spark.sql(
-            f"CREATE TABLE lake.{table} (id BIGINT, name STRING, area STRING, day DATE) USING iceberg PARTITIONED BY (day, bucket(2, id)) "
-            f"TBLPROPERTIES ('format-version'='{version}', 'write.delete.mode'='merge-on-read', 'write.update.mode'='merge-on-read')"
+            f"CREATE TABLE lake.{table} (id BIGINT, name STRING, area STRING, day DATE) USING iceberg PARTITIONED BY "
+            f"(day, bucket(2, id)) TBLPROPERTIES ('format-version'='{version}', 'write.delete.mode'='merge-on-read', "
+            f"'write.update.mode'='merge-on-read')"
         )
         rows = (
             "SELECT id, concat('n', id), if(id % 2 = 0, 'eu', null), date'2026-11-01' + cast(id % 3 AS INT) FROM range"

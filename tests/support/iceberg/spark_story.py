@@ -79,8 +79,10 @@ def compacted(spark: SparkSession, url: str, namespace: str) -> dict[str, Any]:
         return rows, manifests, [list(row) for row in spark.sql(query).collect()]
 
     spark.sql(
-        f"CREATE TABLE {table} (id bigint, region string, day date) USING iceberg PARTITIONED BY (region, bucket(2, id), month(day)) "
-        "TBLPROPERTIES ('turnstile.maintenance.rewrite-manifests' = 'true', 'commit.manifest.min-count-to-merge' = '3', "
+        f"CREATE TABLE {table} (id bigint, region string, day date) USING iceberg PARTITIONED BY (region, bucket(2, "
+        f"id), month(day)) "
+        "TBLPROPERTIES ('turnstile.maintenance.rewrite-manifests' = 'true', 'commit.manifest.min-count-to-merge' = "
+        "'3', "
         "'commit.manifest-merge.enabled' = 'false')"
     )
     for number in range(4):
@@ -152,7 +154,8 @@ def story(spark: SparkSession, url: str, namespace: str) -> dict[str, Any]:
     seen["view"] = rows(f"SELECT id FROM other.{namespace}.recent ORDER BY id")
     seen["tables"] = sorted(row[1] for row in rows(f"SHOW TABLES IN lake.{namespace}"))
     spark.sql(
-        f"CALL lake.system.expire_snapshots(table => '{namespace}.orders', older_than => TIMESTAMP '2100-01-01 00:00:00')"
+        f"CALL lake.system.expire_snapshots(table => '{namespace}.orders', older_than => TIMESTAMP '2100-01-01 "
+        f"00:00:00')"
     )
     seen["after expiry"] = rows(f"SELECT count(*) FROM {table}")
     snapshot(url, f"{namespace}_end")

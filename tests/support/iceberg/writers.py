@@ -19,7 +19,8 @@ TYPES = ("boolean", "int", "long", "float", "double", "date", "time", "timestamp
          "binary", "fixed[4]", "decimal(9, 2)")  # fmt: skip
 TYPES_OF_3 = ("timestamp_ns", "timestamptz_ns", "variant", "geometry", "unknown")
 TRANSFORMS = ("identity", "void", "year", "month", "day", "hour", "bucket[4]", "truncate[3]")
-DEFAULTS = (True, 1, 1.5, 2**40, "x", "1.25", "2026-01-01", "10:20:30", "2026-01-01T10:20:30", "2026-01-01T10:20:30Z", "2026-01-01T10:20:30+00:00",
+DEFAULTS = (True, 1, 1.5, 2**40, "x", "1.25", "2026-01-01", "10:20:30", "2026-01-01T10:20:30", "2026-01-01T10:20:30Z",
+            "2026-01-01T10:20:30+00:00",
             "00000000-0000-4000-8000-000000000001", "00ff00ff", {}, [])  # fmt: skip
 NAMES = ("a", "b", "c", "a_day", "b_bucket", "s")
 
@@ -78,8 +79,12 @@ class Writers:
             self.answers.append(self.client.post(f"{SALES}/tables", asked))
             if self.answers[-1].status == 200:
                 return dict(self.answers[-1].json["metadata"])
-        self.answers.append(self.client.post(f"{SALES}/tables", {**asked, "partition-spec": None, "write-order": None,
-                                                                 "schema": {"type": "struct", "fields": []}}))  # fmt: skip
+        self.answers.append(
+            self.client.post(
+                f"{SALES}/tables",
+                {**asked, "partition-spec": None, "write-order": None, "schema": {"type": "struct", "fields": []}},
+            )
+        )
         return dict(self.answers[-1].json["metadata"])
 
     def _updates(self, base: dict[str, Any], now: int) -> list[dict[str, Any]]:

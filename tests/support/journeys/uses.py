@@ -152,8 +152,10 @@ def spark_optimizes(journey: Journey, spark: Any, lake: Any) -> None:
 
 
 PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
-    "client_reads": client_reads, "duckdb_reads": duckdb_reads, "pyiceberg_reads": pyiceberg_reads, "planned": planned, "found": found,
-    "maintained": maintained, "verified": verified, "client_appends": client_appends, "rows_added": rows_added, "transaction": transaction,
+    "client_reads": client_reads, "duckdb_reads": duckdb_reads, "pyiceberg_reads": pyiceberg_reads, "planned": planned,
+    "found": found,
+    "maintained": maintained, "verified": verified, "client_appends": client_appends, "rows_added": rows_added,
+    "transaction": transaction,
     "undropped": undropped, "exported": exported, "renamed": renamed,
 }  # fmt: skip
 BY_SPARK: Final[dict[str, Callable[[Journey, Any, Any], None]]] = {

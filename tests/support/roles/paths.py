@@ -130,8 +130,10 @@ class Paths:
     def all(self) -> None:
         """All of them; the paths that collect come first, while there is little to look at."""
         for run in (
-            self.collect, self.collect_iceberg, self.sweep, self.cold_starts, self.operations, self.awaited, self.large_groups, self.large_commits,
-            self.iceberg, self.iceberg_merges, self.ingest, self.tokens, self.publish, self.events, self.maintain, self.index, self.large_objs,
+            self.collect, self.collect_iceberg, self.sweep, self.cold_starts, self.operations, self.awaited,
+            self.large_groups, self.large_commits,
+            self.iceberg, self.iceberg_merges, self.ingest, self.tokens, self.publish, self.events, self.maintain,
+            self.index, self.large_objs,
         ):  # fmt: skip
             with self.path(run.__name__):
                 run()
@@ -197,7 +199,8 @@ class Paths:
         own = "/v1/catalogs/main/namespaces/sales/tables/a1"
         preview = f"{B}/delta/preview/commits"
         for method, path in (
-            ("GET", own), ("GET", delta_v1), ("HEAD", delta_v1), ("GET", preview), ("GET", old), ("POST", f"{B}/tables"),
+            ("GET", own), ("GET", delta_v1), ("HEAD", delta_v1), ("GET", preview), ("GET", old),
+            ("POST", f"{B}/tables"),
             ("GET", f"{own}/maintenance-policy"), ("GET", f"{delta_v1}/credentials"), ("POST", f"{own}/rows"),
         ):  # fmt: skip
             realm = access.Realm()
@@ -214,7 +217,8 @@ class Paths:
                 if path.endswith("/rows"):
                     assert realm.ask("root", method, path, [{"id": 1}]).status == 409, "it has no version yet"
                 content = delta.lines(
-                    delta.info("zero", realm.world.clock.now_ms()), protocol(), metadata(**{"io.unitycatalog.tableId": staged["id"]})
+                    delta.info("zero", realm.world.clock.now_ms()), protocol(),
+                    metadata(**{"io.unitycatalog.tableId": staged["id"]})
                 )  # fmt: skip
                 realm.world.storages.open(staged["staging_location"]).put_if_absent(published_path(0), content)
                 query = {"table_id": staged["id"], "start_version": "0"} if path == preview else {}
@@ -460,7 +464,8 @@ class Paths:
                     assert answer.status < 300, answer.text
             with self.path("tokens: an exchange"):
                 form = {
-                    "grant_type": auth.EXCHANGE, "subject_token": trusted.token(), "subject_token_type": f"{auth.TYPE}jwt",
+                    "grant_type": auth.EXCHANGE, "subject_token": trusted.token(),
+                    "subject_token_type": f"{auth.TYPE}jwt",
                 }  # fmt: skip
                 answer = here.ask_token(form)
                 assert answer.status < 500, answer.text
@@ -480,7 +485,8 @@ class Paths:
         image = {name: _as_sent(value) for name, value in to_item(model_of(table.key), dict(table.row)).items()}
         written = (table.world.clock.now - old_ms) / 1000
         change = {
-            "Keys": {"key": {"S": table.key}}, "SequenceNumber": "1", "NewImage": image, "ApproximateCreationDateTime": written,
+            "Keys": {"key": {"S": table.key}}, "SequenceNumber": "1", "NewImage": image,
+            "ApproximateCreationDateTime": written,
         }  # fmt: skip
         return {"eventID": "1", "eventName": "MODIFY", "dynamodb": change}
 

@@ -95,7 +95,8 @@ class Fleet:
         store = f"dynamodb:{REFS_TABLE},{OBJS_TABLE}" if self._endpoint else f"sqlite:{self._folder / 'shared.db'}"
         return ServerSettings(
             str(self._folder / f"home{number}"), lake_root=(self._folder / "lake").as_uri(), store=store,
-            store_endpoint=self._endpoints.get(number, self._endpoint), realm=self._realm, fleet=True, fleet_beat_ms=self._beat_ms, workers=1,
+            store_endpoint=self._endpoints.get(number, self._endpoint), realm=self._realm, fleet=True,
+            fleet_beat_ms=self._beat_ms, workers=1,
         )  # fmt: skip
 
     # -- servers ------------------------------------------------------------------------------------------------------

@@ -41,7 +41,8 @@ def test_what_is_not_there_begins_with_the_value_and_the_rest_stays() -> None:
 
 @pytest.mark.parametrize(
     ("stored", "value"),
-    [("many", 1), ("1.5", 1), ("", 1), (str(2**63 - 1), 1), ("0", 2**63), ("1_0", 1), (" 1", 1), ("1\n", 1), ("٣", 1), ("9" * 5_000, 1)],
+    [("many", 1), ("1.5", 1), ("", 1), (str(2**63 - 1), 1), ("0", 2**63), ("1_0", 1), (" 1", 1), ("1\n", 1), ("٣", 1),
+     ("9" * 5_000, 1)],
 )  # fmt: skip
 def test_what_is_no_number_or_too_large_is_refused_and_named(stored: str, value: int) -> None:
     with pytest.raises(InvalidRequest) as refused:

@@ -28,7 +28,8 @@ REFUSALS: dict[str, Refusal] = {
         lambda s: s.namespace_mover.rename("main", ("sale",), "ORDERS", ("sales",)), AlreadyExists, "name"),
     "taken by its parent": (lambda s: s.namespace_mover.rename("main", ("sales", "eu"), "Sales", ()), AlreadyExists,
                             "name"),
-    "into itself": (lambda s: s.namespace_mover.rename("main", ("sales",), "x", ("SALES",)), InvalidRequest, "namespace"),
+    "into itself": (lambda s: s.namespace_mover.rename("main", ("sales",), "x", ("SALES",)), InvalidRequest,
+                    "namespace"),
     "below itself": (
         lambda s: s.namespace_mover.rename("main", ("sales",), "x", ("sales", "EU")), InvalidRequest, "namespace"),
     "no name": (lambda s: s.namespace_mover.rename("main", ("sales",), ""), InvalidRequest, "name"),

@@ -62,7 +62,8 @@ _names = st.sampled_from(
     ["commitInfo", "protocol", "metaData", "domainMetadata", "txn", "add", "remove", "cdc", "sidecar", "new"]
 )
 _members = st.sampled_from(
-    ["txnId", "inCommitTimestamp", "readVersion", "operation", "appId", "domain", "configuration", "stats", "dataChange",
+    ["txnId", "inCommitTimestamp", "readVersion", "operation", "appId", "domain", "configuration", "stats",
+     "dataChange",
      "schemaString", "minReaderVersion", "readerFeatures", "writerFeatures", "removed", "deletionVector"]
 )  # fmt: skip
 _actions = st.builds(lambda name, body: {name: body}, _names, st.dictionaries(_members, _json, max_size=4) | _json)

@@ -154,7 +154,8 @@ def test_metadata_may_use_what_the_protocol_has(features: tuple[str, ...], made:
 
 
 FLAGS = {
-    "delta.enableChangeDataFeed": "changeDataFeed", "delta.enableDeletionVectors": "deletionVectors", "delta.enableTypeWidening": "typeWidening",
+    "delta.enableChangeDataFeed": "changeDataFeed", "delta.enableDeletionVectors": "deletionVectors",
+    "delta.enableTypeWidening": "typeWidening",
     "delta.enableIcebergCompatV1": "icebergCompatV1", "delta.enableIcebergCompatV2": "icebergCompatV2",
     "delta.enableIcebergCompatV3": "icebergCompatV3",
 }  # fmt: skip

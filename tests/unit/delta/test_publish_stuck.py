@@ -112,7 +112,7 @@ def test_i10_i11_a_table_that_was_dropped_or_is_stuck_elsewhere_stays_so(
     assert table.row == before
 
 
-# -- repair: says exactly what is where, never overwrites, and lets a mended table take commits again (I2, I4, I11) ---------
+# -- repair: shows both sides, never overwrites, lets a mended table take commits again (I2, I4, I11) ------------------
 
 
 def repairer(table: Table) -> Repairer:

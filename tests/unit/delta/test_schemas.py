@@ -53,8 +53,10 @@ def test_schemas_that_can_be_read(schema: Any) -> None:
     "type",
     [
         "string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date", "timestamp",
-        "timestamp_ntz", "void", "null", "variant", "decimal", "decimal(38,38)", "decimal( 1 , 0 )", "char(5)", "varchar(9)",
-        "string collate UTF8_LCASE", "interval year to month", "interval day to second", "interval hour", "geometry(OGC:CRS84)",
+        "timestamp_ntz", "void", "null", "variant", "decimal", "decimal(38,38)", "decimal( 1 , 0 )", "char(5)",
+        "varchar(9)",
+        "string collate UTF8_LCASE", "interval year to month", "interval day to second", "interval hour",
+        "geometry(OGC:CRS84)",
         "geography(OGC:CRS84, SPHERICAL)",
     ],
 )  # fmt: skip
@@ -65,9 +67,11 @@ def test_primitive_types_that_delta_knows(type: str) -> None:
 @pytest.mark.parametrize(
     "type",
     [
-        "quux", "", "int", "bigint", "String", " long", "object", "interval", "interval month to second", "time", "time(6)",
+        "quux", "", "int", "bigint", "String", " long", "object", "interval", "interval month to second", "time",
+        "time(6)",
         "interval second to day", "calendarinterval", "decimal(39,2)", "decimal(5,6)", "decimal(0,0)", "decimal(10,-2)",
-        "decimal(10)", "decimal(10,2) ", "decimal(١٠,٢)", "geometry", {"type": "variant"}, {"type": ["struct"]}, None, 5,
+        "decimal(10)", "decimal(10,2) ", "decimal(١٠,٢)", "geometry", {"type": "variant"}, {"type": ["struct"]}, None,
+        5,
     ],
 )  # fmt: skip
 def test_i2_a_type_that_delta_does_not_know_is_not_ratified(type: Any) -> None:

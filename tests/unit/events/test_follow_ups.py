@@ -51,8 +51,10 @@ def test_rules_are_read_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "dbt", "dbt after commits", "dbt after 0 commits", f"dbt after {COMMITS_MAX + 1} commits", "dbt on publish,",
-        "dbt on publish, dbt after 2 commits", "https://x on publish", "dbt after -1 commits", "dbt after 3", "x" * 2000,
+        "", "dbt", "dbt after commits", "dbt after 0 commits", f"dbt after {COMMITS_MAX + 1} commits",
+        "dbt on publish,",
+        "dbt on publish, dbt after 2 commits", "https://x on publish", "dbt after -1 commits", "dbt after 3",
+        "x" * 2000,
         ", ".join(f"a{n} on publish" for n in range(11)),
     ],
 )  # fmt: skip

@@ -72,7 +72,8 @@ def test_what_a_run_did_and_when_is_in_its_event() -> None:
     assert (started.time, started.data) == (200, {"attempt": 4})
     assert (done.time, done.subject, done.name) == (210, HEAD.table_id, HEAD.name)
     assert done.data == {
-        "attempt": 4, "outcome": "done", "version": 7, "operations": [{"operation": "compact", "files": 3, "bytes": 900}],
+        "attempt": 4, "outcome": "done", "version": 7,
+        "operations": [{"operation": "compact", "files": 3, "bytes": 900}],
     }  # fmt: skip
     assert started.id == f"{HEAD.table_id}/maintenance-started/4"
     assert done.id == f"{HEAD.table_id}/maintenance-done/4"

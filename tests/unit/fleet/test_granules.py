@@ -168,9 +168,7 @@ def test_i19_the_log_of_a_former_member_is_read_to_its_end_and_then_what_is_left
     assert granules.unread(9) == []
 
 
-def test_the_log_of_a_former_member_is_read_some_entries_at_a_time_and_not_at_all_where_nothing_was_believed_its_own() -> (
-    None
-):
+def test_the_log_of_a_former_member_is_read_some_entries_at_a_time_and_not_at_all_where_it_owned_nothing() -> None:
     granules = read(row(0, "b"), row(1))
     granules.notice(me(), [], {"me"})
     assert sorted(granules.entries(100)) == [("a", number) for number in range(2, 2 + PROBED)] + [

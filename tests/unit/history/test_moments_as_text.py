@@ -57,8 +57,10 @@ def test_examples(text: str, wanted: AsOf) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "41", "month_end", "snapshot", "snapshot:", "snapshot:a:b", "snapshot:a/b", "Seq:1", "seq:", "seq:-1", "seq:1.5",
-     "seq:²", "seq:99999999999999999", "head:", "head:commit/", "head:entity/1", "head:a/b", "head:a b", "time:", "time:now",
+    ["", "41", "month_end", "snapshot", "snapshot:", "snapshot:a:b", "snapshot:a/b", "Seq:1", "seq:", "seq:-1",
+     "seq:1.5",
+     "seq:²", "seq:99999999999999999", "head:", "head:commit/", "head:entity/1", "head:a/b", "head:a b", "time:",
+     "time:now",
      "time:2026-11-01", "time:2026-11-01T00:00:00", "time:2026-11-01T00:00:00 01:00", "time:1969-12-31T23:59:59Z",
      "time:-5", "time:0001-01-01T00:00:00+14:00", "latest:1"],
 )  # fmt: skip

@@ -252,10 +252,13 @@ REFUSED: dict[str, Callable[[Lake, Snapshot], Any]] = {
     "a list of somebody else": elsewhere,
     "a list without the parent's manifests": without_parents,
     "a manifest that deletes": with_manifest(ManifestEntryStatus.DELETED, sequence_number=1, file_sequence_number=1),
-    "a manifest with existing files": with_manifest(ManifestEntryStatus.EXISTING, sequence_number=1, file_sequence_number=1),
-    "no manifest": lambda lake, slower: changed(manifest_list=lake.list(3, 1, 2, before_of(lake, slower)))(lake, slower),
+    "a manifest with existing files": with_manifest(ManifestEntryStatus.EXISTING, sequence_number=1,
+                                                    file_sequence_number=1),
+    "no manifest": lambda lake, slower: changed(manifest_list=lake.list(3, 1, 2, before_of(lake, slower)))(lake,
+    slower),
     "more manifests than are looked at": lambda lake, slower: changed(
-        manifest_list=lake.list(3, 1, 2, [*(lake.manifest(3) for _ in range(MAX_MANIFESTS + 1)), *before_of(lake, slower)])
+        manifest_list=lake.list(3, 1, 2,
+                                [*(lake.manifest(3) for _ in range(MAX_MANIFESTS + 1)), *before_of(lake, slower)])
     )(lake, slower),
     "a file of another snapshot": listing(
         lambda entry: {**entry, manifests.ADDED_SNAPSHOT: 3},

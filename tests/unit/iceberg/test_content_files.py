@@ -96,7 +96,8 @@ def entry(status: int = M.ADDED, records: int = 3, row_id: int | None = None, **
 def test_what_entries_inherit() -> None:
     manifest = {M.SPEC_ID: 4, M.SEQUENCE: 8, M.ADDED_SNAPSHOT: 77, M.LIST_FIRST_ROW_ID: 100}
     listed = [
-        entry(), entry(M.REMOVED, 50), entry(M.EXISTING, 5, entry_sequence=2, entry_snapshot=6), entry(row_id=9, entry_sequence=0),
+        entry(), entry(M.REMOVED, 50), entry(M.EXISTING, 5, entry_sequence=2, entry_snapshot=6),
+        entry(row_id=9, entry_sequence=0),
         entry(),
     ]  # fmt: skip
     found = [
@@ -119,16 +120,19 @@ def test_entries_that_cannot_be_planned(wrong: dict[int, Any], problem: str) -> 
 
 
 def test_partition_values_in_json() -> None:
-    types = {"n": "long", "b": "boolean", "d": "date", "c": "time", "t": "timestamp", "z": "timestamptz", "u": "uuid", "y": "binary",
+    types = {"n": "long", "b": "boolean", "d": "date", "c": "time", "t": "timestamp", "z": "timestamptz", "u": "uuid",
+             "y": "binary",
              "f": "double", "x": "decimal(9, 2)"}  # fmt: skip
     fields = [
         {"id": n, "name": name, "type": kind, "required": False} for n, (name, kind) in enumerate(types.items(), 1)
     ]
     values: list[tuple[int, str, Any, Any]] = [
         (1, "identity", 5, 5), (1, "bucket[4]", 3, 3), (1, "truncate[10]", 20, 20), (1, "void", None, None),
-        (2, "identity", True, True), (3, "identity", 1, "1970-01-02"), (3, "day", 1, "1970-01-02"), (3, "month", 14, 14),
+        (2, "identity", True, True), (3, "identity", 1, "1970-01-02"), (3, "day", 1, "1970-01-02"),
+        (3, "month", 14, 14),
         (4, "identity", 1_500_000, "00:00:01.500000"), (5, "identity", 1, "1970-01-01T00:00:00.000001"),
-        (6, "identity", -1, "1969-12-31T23:59:59.999999+00:00"), (6, "day", 1, "1970-01-02"), (6, "hour", 30, 30), (6, "year", -1, -1),
+        (6, "identity", -1, "1969-12-31T23:59:59.999999+00:00"), (6, "day", 1, "1970-01-02"), (6, "hour", 30, 30),
+        (6, "year", -1, -1),
         (7, "identity", uuid.UUID(int=5).bytes, str(uuid.UUID(int=5))), (8, "identity", b"\x0a\xff", "0AFF"),
         (9, "identity", 0.5, 0.5), (10, "identity", b"\x01\x00", "2.56"),
     ]  # fmt: skip
@@ -147,8 +151,10 @@ def test_partition_values_in_json() -> None:
 
 
 @pytest.mark.parametrize(("type", "value", "shown"), [
-    ("timestamp_ns", 1_000_000_001, "1970-01-01T00:00:01.000000001"), ("timestamptz_ns", 5, "1970-01-01T00:00:00.000000005+00:00"),
-    ("decimal(9,2)", Decimal("1.50"), "1.50"), ("fixed[2]", b"\x01\x02", "0102"), ("int", 4, 4), ("string", "x", "x"), ("float", 1, 1.0),
+    ("timestamp_ns", 1_000_000_001, "1970-01-01T00:00:01.000000001"),
+    ("timestamptz_ns", 5, "1970-01-01T00:00:00.000000005+00:00"),
+    ("decimal(9,2)", Decimal("1.50"), "1.50"), ("fixed[2]", b"\x01\x02", "0102"), ("int", 4, 4), ("string", "x", "x"),
+    ("float", 1, 1.0),
 ])  # fmt: skip
 def test_values_in_json(type: str, value: Any, shown: Any) -> None:
     assert json_value(type, value) == shown

@@ -115,9 +115,12 @@ def test_required_columns_comments_and_properties() -> None:
 @pytest.mark.parametrize(
     ("kind", "iceberg"),
     [
-        ("byte", "int"), ("short", "int"), ("integer", "int"), ("long", "long"), ("float", "float"), ("double", "double"),
-        ("boolean", "boolean"), ("binary", "binary"), ("date", "date"), ("timestamp", "timestamptz"), ("string", "string"),
-        ("timestamp_ntz", "timestamp"), ("decimal(9,2)", "decimal(9, 2)"), ("varchar(3)", "string"), ("char(3)", "string"),
+        ("byte", "int"), ("short", "int"), ("integer", "int"), ("long", "long"), ("float", "float"),
+        ("double", "double"),
+        ("boolean", "boolean"), ("binary", "binary"), ("date", "date"), ("timestamp", "timestamptz"),
+        ("string", "string"),
+        ("timestamp_ntz", "timestamp"), ("decimal(9,2)", "decimal(9, 2)"), ("varchar(3)", "string"),
+        ("char(3)", "string"),
     ],
 )  # fmt: skip
 def test_types(kind: str, iceberg: str) -> None:
@@ -139,7 +142,8 @@ WIDENED = "delta.typeChanges"
         ([field("v", "long")], MAPPED, (), "'v' has no id of column mapping"),
         ([mapped("v", ARRAY, 3, "c")], MAPPED, (), "'v.element' has no id of column mapping"),
         ([mapped("v", MAP, 3, "c")], MAPPED, (), "'v.key' has no id of column mapping"),
-        ([field("v", "double", **{WIDENED: [{"fromType": "integer", "toType": "double"}]})], {}, (), "from integer to double"),
+        ([field("v", "double", **{WIDENED: [{"fromType": "integer", "toType": "double"}]})], {}, (),
+         "from integer to double"),
         (
             [field("v", "decimal(9,3)", **{WIDENED: [{"fromType": "decimal(7,2)", "toType": "decimal(9,3)"}]})],
             {}, (), "from decimal(7,2) to decimal(9,3)",
@@ -215,8 +219,10 @@ def test_a_version_is_not_readable_by_another_partitioning() -> None:
     ("text", "kind", "value"),
     [
         (None, "string", None), ("", "string", None), ("", "int", None), ("a b", "string", "a b"), ("-07", "int", -7),
-        ("9223372036854775807", "long", 2**63 - 1), ("1.5", "double", 1.5), ("TRUE", "boolean", True), ("false", "boolean", False),
-        ("1.5", "decimal(9, 2)", "1.50"), ("-3", "decimal(9, 2)", "-3.00"), ("2026-11-01", "date", "2026-11-01"), ("é", "binary", "C3A9"),
+        ("9223372036854775807", "long", 2**63 - 1), ("1.5", "double", 1.5), ("TRUE", "boolean", True),
+        ("false", "boolean", False),
+        ("1.5", "decimal(9, 2)", "1.50"), ("-3", "decimal(9, 2)", "-3.00"), ("2026-11-01", "date", "2026-11-01"),
+        ("é", "binary", "C3A9"),
         ("2026-11-01 10:00:00", "timestamp", "2026-11-01T10:00:00.000000"),
         ("2026-11-01T10:00:00.5Z", "timestamptz", "2026-11-01T10:00:00.500000+00:00"),
         ("2026-11-01T10:00:00+02:00", "timestamptz", "2026-11-01T08:00:00.000000+00:00"),
@@ -229,8 +235,10 @@ def test_partition_values(text: str | None, kind: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("x", "int"), ("1_0", "int"), ("1.5", "long"), ("NaN", "double"), ("inf", "float"), ("yes", "boolean"), ("1.555", "decimal(9, 2)"),
-        ("x", "decimal(9, 2)"), ("NaN", "decimal(9, 2)"), ("2026-13-01", "date"), ("2026-11-01 10:00:00", "timestamptz"),
+        ("x", "int"), ("1_0", "int"), ("1.5", "long"), ("NaN", "double"), ("inf", "float"), ("yes", "boolean"),
+        ("1.555", "decimal(9, 2)"),
+        ("x", "decimal(9, 2)"), ("NaN", "decimal(9, 2)"), ("2026-13-01", "date"),
+        ("2026-11-01 10:00:00", "timestamptz"),
         ("2026-11-01T10:00:00Z", "timestamp"), ("now", "timestamp"),
     ],
 )  # fmt: skip

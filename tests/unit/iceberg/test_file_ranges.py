@@ -41,7 +41,8 @@ ICEBERG_TYPES = {"n": "long", "s": "string", "d": "date", "t": "timestamptz", "p
 IDS = {field.name: field.field_id for field in SCHEMA.fields}
 FIELDS = [{"id": IDS[name], "name": name, "type": kind, "required": False} for name, kind in ICEBERG_TYPES.items()]
 TRANSFORMS: dict[str, Transform[Any, Any]] = {
-    "identity": IdentityTransform(), "day": DayTransform(), "month": MonthTransform(), "year": YearTransform(), "hour": HourTransform(),
+    "identity": IdentityTransform(), "day": DayTransform(), "month": MonthTransform(), "year": YearTransform(),
+    "hour": HourTransform(),
 }  # fmt: skip
 SPECS = [
     (), (("p", "identity"),), (("n", "identity"), ("d", "month")), (("d", "identity"),), (("d", "year"), ("t", "day")),
@@ -160,7 +161,8 @@ ROW = dict.fromkeys(TYPES) | {"n": 5, "s": "b", "d": date(1970, 3, 4), "t": date
 
 
 @pytest.mark.parametrize(("name", "transform", "low", "high"), [
-    ("d", "day", 62, 62), ("d", "month", 59, 89), ("d", "year", -365, 364), ("d", "identity", 62, 62), ("n", "identity", 5, 5),
+    ("d", "day", 62, 62), ("d", "month", 59, 89), ("d", "year", -365, 364), ("d", "identity", 62, 62),
+    ("n", "identity", 5, 5),
     ("t", "hour", (62 * 24 + 5) * 3_600_000_000, (62 * 24 + 6) * 3_600_000_000 - 1),
     ("t", "day", 62 * 86_400_000_000, 63 * 86_400_000_000 - 1),
 ])  # fmt: skip
@@ -187,7 +189,8 @@ def test_null_of_a_partition_is_null_of_its_source_but_of_a_bucket() -> None:
 
 def test_what_partitions_do_not_say() -> None:
     for name, transform, value in (
-        ("n", "bucket[4]", 2), ("s", "truncate[1]", "b"), ("t", "identity", 9), ("n", "identity", "x"), ("d", "year", 10**6),
+        ("n", "bucket[4]", 2), ("s", "truncate[1]", "b"), ("t", "identity", 9), ("n", "identity", "x"),
+        ("d", "year", 10**6),
         ("d", "day", "x"),
         ("s", "day", 5),
     ):  # fmt: skip
@@ -252,10 +255,13 @@ def test_names_are_those_that_are_certain() -> None:
         {"id": 2, "name": "c", "type": "int", "required": False},
     ]
     after = [
-        {"id": 1, "name": "z", "type": "int", "required": False}, {"id": 3, "name": "a", "type": "int", "required": False},
-        {"id": 2, "name": "c", "type": "long", "required": False}, {"id": 4, "name": "s", "type": struct_type, "required": False},
+        {"id": 1, "name": "z", "type": "int", "required": False},
+        {"id": 3, "name": "a", "type": "int", "required": False},
+        {"id": 2, "name": "c", "type": "long", "required": False},
+        {"id": 4, "name": "s", "type": struct_type, "required": False},
         {"id": 6, "name": "u", "type": "uuid", "required": False},
-        {"id": 7, "name": "l", "required": False, "type": {"type": "list", "element-id": 8, "element": "int", "element-required": False}},
+        {"id": 7, "name": "l", "required": False,
+         "type": {"type": "list", "element-id": 8, "element": "int", "element-required": False}},
     ]  # fmt: skip
     metadata = metadata_of(before, after)
     columns = ScanColumns(metadata, metadata.schema)
@@ -299,11 +305,15 @@ def test_floats_may_be_nan_unless_they_are_counted() -> None:
 @pytest.mark.parametrize(("type", "raw", "value"), [
     ("boolean", b"\x01", True), ("boolean", b"\x00", False), ("boolean", b"", None), ("int", struct.pack("<i", -7), -7),
     ("long", struct.pack("<i", -7), -7), ("long", struct.pack("<q", 1 << 40), 1 << 40), ("long", b"abc", None),
-    ("float", struct.pack("<f", 1.5), 1.5), ("double", struct.pack("<f", 1.5), 1.5), ("double", struct.pack("<d", 0.1), 0.1),
-    ("double", struct.pack("<d", float("nan")), None), ("double", struct.pack("<d", float("inf")), None), ("double", b"abc", None),
+    ("float", struct.pack("<f", 1.5), 1.5), ("double", struct.pack("<f", 1.5), 1.5),
+    ("double", struct.pack("<d", 0.1), 0.1),
+    ("double", struct.pack("<d", float("nan")), None), ("double", struct.pack("<d", float("inf")), None),
+    ("double", b"abc", None),
     ("date", struct.pack("<i", 9), 9), ("date", struct.pack("<q", 9), None), ("timestamp", struct.pack("<q", 9), 9),
-    ("timestamptz", struct.pack("<i", 9), None), ("decimal(9, 2)", b"\xff", Decimal("-0.01")), ("decimal(9,2)", b"\x01\x00", Decimal("2.56")),
-    ("decimal(9,2)", b"", None), ("decimal(9,2)", b"1" * 17, None), ("string", "é".encode(), "é"), ("string", b"\xff", None),
+    ("timestamptz", struct.pack("<i", 9), None), ("decimal(9, 2)", b"\xff", Decimal("-0.01")),
+    ("decimal(9,2)", b"\x01\x00", Decimal("2.56")),
+    ("decimal(9,2)", b"", None), ("decimal(9,2)", b"1" * 17, None), ("string", "é".encode(), "é"),
+    ("string", b"\xff", None),
     ("uuid", b"1" * 16, None), ("binary", b"1", None),
 ])  # fmt: skip
 def test_binary_values(type: str, raw: bytes, value: Any) -> None:

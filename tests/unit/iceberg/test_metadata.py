@@ -21,7 +21,9 @@ UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 NESTED = Schema(
     (
         Field(7, "id", "long", True),
-        Field(8, "who", StructType((Field(9, "name", "string", True), Field(10, "tags", ListType(11, "string", True), False))), False),
+        Field(8, "who",
+              StructType((Field(9, "name", "string", True), Field(10, "tags", ListType(11, "string", True), False))),
+              False),
         Field(12, "counts", MapType(13, "string", 14, StructType((Field(15, "n", "int", False),)), False), False),
         Field(16, "day", "date", False),
     ),
@@ -177,7 +179,8 @@ def test_version_3_has_types_and_defaults_of_its_own() -> None:
         Field(4, "d", "geometry(srid:4326)", False),
     )
     made = new_table(
-        uuid=UUID, location="s3://l/t", schema=Schema(fields), spec=None, order=None, properties={"format-version": "3"}, now_ms=1
+        uuid=UUID, location="s3://l/t", schema=Schema(fields), spec=None, order=None,
+        properties={"format-version": "3"}, now_ms=1
     )  # fmt: skip
     said = metadata.document(made)["schemas"][0]["fields"]
     assert said[2]["initial-default"] == 7 and "write-default" not in said[2] and "initial-default" not in said[0]
@@ -194,7 +197,9 @@ def test_identifier_fields_must_be_able_to_identify(identifier: int) -> None:
         Field(2, "b", "double", True),
         Field(3, "c", "long", False),
         Field(4, "d", ListType(5, "long", True), True),
-        Field(6, "e", StructType((Field(7, "k", "long", True), Field(8, "s", StructType((Field(9, "k", "long", True),)), True))), False),
+        Field(6, "e",
+              StructType((Field(7, "k", "long", True),
+                          Field(8, "s", StructType((Field(9, "k", "long", True),)), True))), False),
         Field(10, "f", MapType(11, "string", 12, "long", True), True),
         Field(13, "g", StructType((Field(14, "k", "long", True),)), True),
     )  # fmt: skip

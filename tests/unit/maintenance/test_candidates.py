@@ -135,7 +135,9 @@ def test_what_holds_up_everything_is_said_and_what_would_be_done_too() -> None:
     seen = survey(*[("", MB)] * 3)
     cases = {
         "enabled is false": (policy(enabled=False), RunHistory()),
-        "set aside for 2 min after 3 failures: broken": (policy(), RunHistory(failures=3, reason="broken", again_ms=NOW_MS + 60_001)),
+        "set aside for 2 min after 3 failures: broken": (policy(),
+                                                         RunHistory(failures=3, reason="broken",
+                                                                    again_ms=NOW_MS + 60_001)),
         "outside its windows, the next opens in 60 min": (policy(windows=windows_of("13:00-14:00")), RunHistory()),
         "bytes for today is used up": (policy(budget_bytes=10), RunHistory(day=NOW_MS // DAY_MS, spent_bytes=10)),
         "2.5 DPU-hours for today is used up": (
@@ -238,7 +240,8 @@ def test_spending_is_counted_by_the_day() -> None:
     ("type", "value", "sql"),
     [
         ("string", "a b", "`c` = 'a b'"), ("string", "o'neil", "`c` = CAST(unhex('6f276e65696c') AS STRING)"),
-        ("string", "\\", "`c` = CAST(unhex('5c') AS STRING)"), ("string", None, "`c` IS NULL"), ("string", "", "`c` IS NULL"),
+        ("string", "\\", "`c` = CAST(unhex('5c') AS STRING)"), ("string", None, "`c` IS NULL"),
+        ("string", "", "`c` IS NULL"),
         ("integer", "5", "`c` = CAST('5' AS INT)"), ("decimal(10,2)", "1.50", "`c` = CAST('1.50' AS DECIMAL(10,2))"),
         ("timestamp", "2026-01-01 00:00:00", "`c` = CAST('2026-01-01 00:00:00' AS TIMESTAMP)"),
     ],

@@ -273,7 +273,8 @@ def test_statistics_that_are_not_there_or_of_another_shape_are_left_out() -> Non
 def test_statistics_become_values_of_their_columns() -> None:
     made = table(column("a", "decimal(5,2)"), column("t", "timestamp"), column("s", NESTED), column("f", "boolean"))
     stats = {
-        "numRecords": 3, "tightBounds": True, "minValues": {"a": 1.25, "t": "2026-01-02T03:04:05.678+01:00", "s": {"c-x": 1}, "f": True},
+        "numRecords": 3, "tightBounds": True,
+        "minValues": {"a": 1.25, "t": "2026-01-02T03:04:05.678+01:00", "s": {"c-x": 1}, "f": True},
         "maxValues": {"a": 12345, "t": "soon"}, "nullCount": {"a": 1, "s": {"z": 2}},
     }  # fmt: skip
     given = parsed_stats(json.dumps(stats), columns_with_statistics(made, upkeep()))
@@ -291,14 +292,18 @@ def test_statistics_become_values_of_their_columns() -> None:
 @pytest.mark.parametrize(
     ("value", "kind", "expected"),
     [
-        (127, "byte", 127), (128, "byte", None), (-129, "byte", None), (2**63 - 1, "long", 2**63 - 1), (2**63, "long", None),
+        (127, "byte", 127), (128, "byte", None), (-129, "byte", None), (2**63 - 1, "long", 2**63 - 1),
+        (2**63, "long", None),
         (1, "double", 1.0), ("Infinity", "float", float("inf")), (True, "integer", None), (Decimal(2), "short", 2),
         (Decimal("2.5"), "short", None), (Decimal("9.99"), "decimal(3,2)", Decimal("9.99")), (10, "decimal(3,2)", None),
-        (Decimal("0.001"), "decimal(3,2)", None), ("NaN", "decimal(3,2)", None), ("Infinity", "decimal(3,2)", None), ("x", "decimal(3,2)", None),
-        ("2026-02-28", "date", date(2026, 2, 28)), ("+12026-02-28", "date", None), ("2026-02-30", "date", None), (5, "date", None),
+        (Decimal("0.001"), "decimal(3,2)", None), ("NaN", "decimal(3,2)", None), ("Infinity", "decimal(3,2)", None),
+        ("x", "decimal(3,2)", None),
+        ("2026-02-28", "date", date(2026, 2, 28)), ("+12026-02-28", "date", None), ("2026-02-30", "date", None),
+        (5, "date", None),
         ("2026-01-02T03:04:05", "timestamp", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
         ("2026-01-02T03:04:05.1Z", "timestamp_ntz", datetime(2026, 1, 2, 3, 4, 5, 100000)),
-        ("text", "string", "text"), ("text", "varchar(3)", "text"), ("text", "string collate UNICODE", "text"), (5, "string", None),
+        ("text", "string", "text"), ("text", "varchar(3)", "text"), ("text", "string collate UNICODE", "text"),
+        (5, "string", None),
         (None, "string", None),
     ],
 )  # fmt: skip
@@ -310,8 +315,10 @@ def test_a_value_that_its_column_cannot_hold_is_left_out(value: Any, kind: str, 
 @pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
-        ("", "string", None), ("true", "string", "true"), ("5", "string", "5"), (None, "long", None), ("+5", "integer", 5), ("007", "long", 7), ("true", "boolean", True),
-        ("FALSE", "boolean", False), ("a%b", "string", "a%b"), ("\u0001", "binary", b"\x01"), ("1.50", "decimal(5,2)", Decimal("1.50")),
+        ("", "string", None), ("true", "string", "true"), ("5", "string", "5"), (None, "long", None),
+        ("+5", "integer", 5), ("007", "long", 7), ("true", "boolean", True),
+        ("FALSE", "boolean", False), ("a%b", "string", "a%b"), ("\u0001", "binary", b"\x01"),
+        ("1.50", "decimal(5,2)", Decimal("1.50")),
         ("1.5", "double", 1.5), ("2026-01-02 03:04:05.5", "timestamp", datetime(2026, 1, 2, 3, 4, 5, 500000, UTC)),
         ("2026-01-02", "date", date(2026, 1, 2)),
     ],

@@ -139,7 +139,8 @@ def test_what_is_written_is_read_again() -> None:
 
 def test_i10_nothing_is_removed_of_a_table_that_is_not_in_use() -> None:
     head = TableHead.from_row(
-        {**dict.fromkeys(("key", "table_id", "catalog", "name", "location", "metadata"), "t"), "state": "active", "tail": [],
+        {**dict.fromkeys(("key", "table_id", "catalog", "name", "location", "metadata"), "t"), "state": "active",
+         "tail": [],
          **dict.fromkeys(("latest", "floor", "tail_from", "tail_ict", "epoch", "last_ict", "bytes", "created"), 1),
          "managed": True}
     )  # fmt: skip

@@ -38,12 +38,15 @@ def test_by_default_nothing_is_done_and_nothing_is_removed() -> None:
     ("name", "text", "value"),
     [
         ("enabled", "on", True), ("enabled", "TRUE", True), ("enabled", "off", False),
-        ("target-file-size", "128mb", 128 * 2**20), ("target-file-size", "1.5 GB", 3 * 2**29), ("target-file-size", "4096", 4096),
+        ("target-file-size", "128mb", 128 * 2**20), ("target-file-size", "1.5 GB", 3 * 2**29),
+        ("target-file-size", "4096", 4096),
         ("target-file-size", "1k", 1024), ("target-file-size", "2t", 2**41), ("target-file-size", "1024b", 1024),
-        ("small-file-ratio", "0", 0.0), ("small-file-ratio", "1", 1.0), ("min-small-files", "2", 2), ("min-commits", "1", 1),
+        ("small-file-ratio", "0", 0.0), ("small-file-ratio", "1", 1.0), ("min-small-files", "2", 2),
+        ("min-commits", "1", 1),
         ("retention", "interval 7 days", WEEK_MS), ("retention", "2 weeks", 2 * WEEK_MS), ("retention", "168", WEEK_MS),
         ("retention", "none", None), ("vacuum-interval", "1", 3_600_000), ("vacuum-interval", "1.5", 5_400_000),
-        ("windows", "none", None), ("budget-bytes", "0", 0), ("budget-bytes", "None", None), ("budget-dpu-hours", "2.5", 2.5),
+        ("windows", "none", None), ("budget-bytes", "0", 0), ("budget-bytes", "None", None),
+        ("budget-dpu-hours", "2.5", 2.5),
         ("deleted-row-ratio", " 0.2 ", 0.2), ("min-bytes", "1", 1),
     ],
 )  # fmt: skip
@@ -55,10 +58,14 @@ def test_values_are_written_as_users_of_delta_know_them(name: str, text: str, va
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("enabled", "yes"), ("enabled", ""), ("target-file-size", "1023"), ("target-file-size", "-1"), ("target-file-size", "1xb"),
-        ("target-file-size", "99999999t"), ("small-file-ratio", "1.1"), ("small-file-ratio", "-0.1"), ("small-file-ratio", "nan"),
-        ("min-small-files", "1"), ("min-small-files", "2.0"), ("min-commits", "0"), ("retention", "167"), ("retention", "6 days"),
-        ("retention", "a while"), ("vacuum-interval", "59 minutes"), ("vacuum-interval", "9999999999"), ("windows", "always"),
+        ("enabled", "yes"), ("enabled", ""), ("target-file-size", "1023"), ("target-file-size", "-1"),
+        ("target-file-size", "1xb"),
+        ("target-file-size", "99999999t"), ("small-file-ratio", "1.1"), ("small-file-ratio", "-0.1"),
+        ("small-file-ratio", "nan"),
+        ("min-small-files", "1"), ("min-small-files", "2.0"), ("min-commits", "0"), ("retention", "167"),
+        ("retention", "6 days"),
+        ("retention", "a while"), ("vacuum-interval", "59 minutes"), ("vacuum-interval", "9999999999"),
+        ("windows", "always"),
         ("budget-bytes", "much"), ("budget-dpu-hours", "-1"), ("retain", "7 days"), ("", "x"), ("vacuum", "none"),
         ("min-commits", "1_0"), ("min-commits", "１"), ("min-bytes", "0"),
     ],
@@ -118,8 +125,10 @@ HOUR_MS = 60 * MINUTE_MS
     ("text", "hours", "until"),
     [
         ("22:00-06:00", 22, 30), ("22:00-06:00", 21.9, None), ("22:00-06:00", 29.9, 30), ("22:00-06:00", 30, None),
-        ("mon 22:00-06:00", 3, None), ("mon 22:00-06:00", 27, 30), ("sun", -1, 0), ("sun", 0, None), ("sat-sun", -30, 0),
-        ("tue-wed 00:00-24:00", 25, 72), ("fri-mon", 23, 24), ("10:00-12:00, 12:00-13:00", 10, 13), ("mon,10:00-11:00", 1, 24),
+        ("mon 22:00-06:00", 3, None), ("mon 22:00-06:00", 27, 30), ("sun", -1, 0), ("sun", 0, None),
+        ("sat-sun", -30, 0),
+        ("tue-wed 00:00-24:00", 25, 72), ("fri-mon", 23, 24), ("10:00-12:00, 12:00-13:00", 10, 13),
+        ("mon,10:00-11:00", 1, 24),
         ("10:00-10:00", 10, 7 * 24 + 10),
     ],
 )  # fmt: skip
@@ -157,7 +166,8 @@ def test_a_text_of_windows_may_be_so_long() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "mon-", "10-11", "24:00-25:00", "24:00-01:00", "10:00-24:01", "mon22:00-23:00", "mon,,tue", "mon " * 400]
+    "text", ["", " ", "mon-", "10-11", "24:00-25:00", "24:00-01:00", "10:00-24:01", "mon22:00-23:00", "mon,,tue",
+             "mon " * 400]
 )  # fmt: skip
 def test_what_is_no_window_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="windows of time"):

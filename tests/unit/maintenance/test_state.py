@@ -250,7 +250,8 @@ def test_keys_tell_a_path_from_its_vector() -> None:
 
 def test_i15_a_parquet_checkpoint_of_few_members_is_read_as_it_is() -> None:
     """Older writers leave out what they do not know; maps have names of their own."""
-    kind = pa.struct([("path", pa.string()), ("partitionValues", pa.map_(pa.string(), pa.string())), ("size", pa.int64()),
+    kind = pa.struct([("path", pa.string()), ("partitionValues", pa.map_(pa.string(), pa.string())),
+                      ("size", pa.int64()),
                       ("modificationTime", pa.int64()), ("tags", pa.map_(pa.string(), pa.string()))])  # fmt: skip
     adds = [
         {"path": path, "partitionValues": [("p", "x")], "size": 1, "modificationTime": 2, "tags": [("k", "v")]}

@@ -234,8 +234,10 @@ def _random_files(rng: random.Random, count: int) -> tuple[list[dict[str, Any]],
         for _ in range(3):
             near = base + rng.randrange(4)
             values: dict[Any, Any] = {
-                ("i",): near, ("d",): files.Decimal(near) / 4, ("w",): files.Decimal(10**20 + near), ("f",): rng.choice([near / 2, math.nan]),
-                ("g",): near / 2, ("s",): "a" * rng.choice([1, 31, 40]) + chr(97 + near % 26), ("b",): near % 2 == 0, ("day",): near,
+                ("i",): near, ("d",): files.Decimal(near) / 4, ("w",): files.Decimal(10**20 + near),
+                ("f",): rng.choice([near / 2, math.nan]),
+                ("g",): near / 2, ("s",): "a" * rng.choice([1, 31, 40]) + chr(97 + near % 26), ("b",): near % 2 == 0,
+                ("day",): near,
                 ("t",): near * 700, ("n",): near * 700, ("in", "x"): near,
             }  # fmt: skip
             row = {column: value if rng.random() < 0.9 else None for column, value in values.items()}

@@ -116,7 +116,8 @@ def test_bounds_are_never_too_narrow_and_counts_are_right(rows: list[tuple[Any, 
         (pa.string(), st.text(min_size=1)),
         (pa.date32(), st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31))),
         (pa.timestamp("us"), st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))),
-        (pa.timestamp("us", "UTC"), st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(dt.UTC))),
+        (pa.timestamp("us", "UTC"),
+         st.datetimes(dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), timezones=st.just(dt.UTC))),
     ]).flatmap(lambda kind: st.tuples(st.just(kind[0]), st.none() | kind[1]))
 )  # fmt: skip
 def test_a_partition_value_comes_back_from_its_text(given: tuple[pa.DataType, Any]) -> None:

@@ -28,7 +28,8 @@ MOMENT = dt.datetime(2026, 11, 27, 1, 2, 3)
 NUMBER = Decimal("12.50")
 SIMPLE: Final[list[tuple[pa.DataType, list[Any]]]] = [
     (pa.bool_(), [True, False]),
-    *((type, [0, 1, 100]) for type in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32())),
+    *((type, [0, 1, 100]) for type in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),
+                                       pa.uint32())),
     (pa.int64(), [-(2**63), 2**63 - 1]), (pa.uint64(), [0, 2**64 - 1]),
     *((type, [0.0, 1.5, -2.0]) for type in (pa.float16(), pa.float32(), pa.float64())),
     *((type, ["", "a", "ü" * 40]) for type in (pa.string(), pa.large_string(), pa.string_view())),
@@ -37,11 +38,13 @@ SIMPLE: Final[list[tuple[pa.DataType, list[Any]]]] = [
     *((type, [DAY]) for type in (pa.date32(), pa.date64())),
     *((pa.timestamp(unit, zone), [MOMENT.replace(tzinfo=dt.UTC if zone else None)])
       for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC", "Europe/Zurich")),
-    *((type, [NUMBER, -NUMBER]) for type in (pa.decimal32(5, 2), pa.decimal64(9, 2), pa.decimal128(38, 2), pa.decimal256(38, 2))),
+    *((type, [NUMBER, -NUMBER]) for type in (pa.decimal32(5, 2), pa.decimal64(9, 2), pa.decimal128(38, 2),
+                                             pa.decimal256(38, 2))),
 ]  # fmt: skip
 NOT_TAKEN: Final = [
     pa.null(), pa.time32("s"), pa.time64("us"), pa.duration("s"), pa.month_day_nano_interval(), pa.decimal256(39, 2),
-    pa.decimal128(5, -2), pa.struct([]), pa.list_(pa.null()), pa.struct([("x", pa.struct([]))]), pa.map_(pa.string(), pa.duration("s")),
+    pa.decimal128(5, -2), pa.struct([]), pa.list_(pa.null()), pa.struct([("x", pa.struct([]))]),
+    pa.map_(pa.string(), pa.duration("s")),
     pa.run_end_encoded(pa.int32(), pa.string()), pa.bool8(), pa.uuid(), pa.sparse_union([pa.field("a", pa.int64())]),
 ]  # fmt: skip
 

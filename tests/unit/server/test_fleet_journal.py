@@ -56,7 +56,8 @@ class Site:
         written = FleetJournal(world or self.world, lambda: member.id)
         self.journals.append(written)
         member = Member(
-            written.recording_world(), lambda: self.now_ms, name=name, granules=granules or {"publish": 4}, beat_ms=BEAT,
+            written.recording_world(), lambda: self.now_ms, name=name, granules=granules or {"publish": 4},
+            beat_ms=BEAT,
             alone_beat_ms=BEAT,
         )  # fmt: skip
         return member
@@ -103,7 +104,8 @@ def test_members_and_granules_have_events_from_the_first_to_the_last(site: Site)
     assert first.leave() and second.leave()
     assert site.close() == [
         [
-            (JOINED, "a", "", 0), (CLAIMED, "a", "", 4), (HANDED_OVER, "b", "a", 2), (HANDED_OVER, "b", "a", 2), (LEFT, "a", "", 0),
+            (JOINED, "a", "", 0), (CLAIMED, "a", "", 4), (HANDED_OVER, "b", "a", 2), (HANDED_OVER, "b", "a", 2),
+            (LEFT, "a", "", 0),
         ],
         [(JOINED, "b", "", 0), (RELEASED, "b", "", 4), (LEFT, "b", "", 0)],
     ]  # fmt: skip

@@ -72,7 +72,8 @@ def test_a_worker_needs_a_store_that_is_there(
 def test_progress_is_what_all_processes_counted() -> None:
     exposition = (
         "# HELP turnstile_light_work_files_total Files\n"
-        'turnstile_light_work_files_total{kind="checkpoint"} 3.0\nturnstile_light_work_files_total{kind="checksum"} 2.0\n'
+        'turnstile_light_work_files_total{kind="checkpoint"} 3.0\nturnstile_light_work_files_total{kind="checksum"} '
+        "2.0\n"
         "turnstile_published_versions_total 1e+06\nturnstile_tables 4.0\n"
     )
     assert figures(exposition) == {"light_work_files": 5, "published": 1_000_000}
@@ -87,7 +88,8 @@ def test_i15_i19_light_work_is_done_by_the_owner_and_by_a_member_that_is_not_sur
     granule = frozenset({granule_of(MAINTAIN, "main", 32)})
     later_ms = now_ms + 600_000
     for until_ms, mine, others, does in (
-        (later_ms, frozenset[str](), granule, False), (later_ms, granule, frozenset[str](), True), (now_ms - 1, frozenset[str](), granule, True),
+        (later_ms, frozenset[str](), granule, False), (later_ms, granule, frozenset[str](), True),
+        (now_ms - 1, frozenset[str](), granule, True),
     ):  # fmt: skip
         shares_file(settings).write(Shares(until_ms, {MAINTAIN: Share(32, mine, others)}))
         assert process.does("main") is process.does("MAIN") is does

@@ -46,7 +46,8 @@ def groups(latest: int = 8) -> st.SearchStrategy[list[Proposal]]:
     bases = st.integers(0, latest + 1)
     tickets = st.builds(
         lambda base, number, ict, rows, apps: ticket(base, f"w{number}", START_ICT + ict, rows=rows, apps=apps),
-        bases, st.integers(0, 9), st.integers(-5, 60), st.sampled_from([-1, -1, -1, 0, 2]), st.sampled_from([(), (), APPS[:1], APPS]),
+        bases, st.integers(0, 9), st.integers(-5, 60), st.sampled_from([-1, -1, -1, 0, 2]),
+        st.sampled_from([(), (), APPS[:1], APPS]),
     )  # fmt: skip
     return st.lists(st.one_of(proposals(latest), tickets, tickets, tickets), min_size=1, max_size=6)
 

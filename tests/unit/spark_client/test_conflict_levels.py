@@ -181,7 +181,8 @@ def test_a_conflict_says_which_commit_which_file_which_predicate_and_why() -> No
     conflict = judge(read(And((P1, ID5))), [Winner.parse(5, json.dumps(add("a")) + "\n")], SCHEMA)
     assert isinstance(conflict, Conflict)
     assert str(conflict) == (
-        "version 5, file a: a row of a file that it added may satisfy a predicate of this transaction's reads (read: (p = 1 AND id = 5))"
+        "version 5, file a: a row of a file that it added may satisfy a predicate of this transaction's reads (read: "
+        "(p = 1 AND id = 5))"
     )
 
 
@@ -189,9 +190,12 @@ def test_a_conflict_says_which_commit_which_file_which_predicate_and_why() -> No
     ("field", "file"),
     [
         ({"name": "id", "type": "long", "metadata": {}}, {"stats": "{"}),
-        ({"name": "id", "type": "long", "metadata": {}}, {"stats": '{"numRecords": 1, "minValues": {"id": "7"}, "maxValues": {"id": "8"}}'}),
-        ({"name": "id", "type": "long", "metadata": {}}, {"stats": '{"numRecords": 1, "minValues": {"id": 9}, "maxValues": {"id": 7}}'}),
-        ({"name": "id", "type": "double", "metadata": {"delta.typeChanges": []}}, {"stats": '{"numRecords": 1, "minValues": {"id": 7}, "maxValues": {"id": 8}}'}),
+        ({"name": "id", "type": "long", "metadata": {}},
+         {"stats": '{"numRecords": 1, "minValues": {"id": "7"}, "maxValues": {"id": "8"}}'}),
+        ({"name": "id", "type": "long", "metadata": {}},
+         {"stats": '{"numRecords": 1, "minValues": {"id": 9}, "maxValues": {"id": 7}}'}),
+        ({"name": "id", "type": "double", "metadata": {"delta.typeChanges": []}},
+         {"stats": '{"numRecords": 1, "minValues": {"id": 7}, "maxValues": {"id": 8}}'}),
         ({"name": "other", "type": "long", "metadata": {}}, {}),
     ],
     ids=["no JSON", "another type", "no range", "widened", "unknown column"],

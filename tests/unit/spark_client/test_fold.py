@@ -17,8 +17,15 @@ BASE = 7
 
 
 def info(number: int, **more: Any) -> Action:
-    members = {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "inCommitTimestamp": 1000 + number,
-               "timestamp": 1000 + number, "txnId": f"t{number}", "engineInfo": "Delta", "isBlindAppend": True}  # fmt: skip
+    members = {
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append"},
+        "inCommitTimestamp": 1000 + number,
+        "timestamp": 1000 + number,
+        "txnId": f"t{number}",
+        "engineInfo": "Delta",
+        "isBlindAppend": True,
+    }
     return {"commitInfo": members | more}
 
 

@@ -19,7 +19,8 @@ from turnstile_spark.transactions.journal import AnnouncedTransaction, Announcer
 BODY = {"id": "g", "commits": [{"table_id": "t", "version": 3}], "reads": [], "journal": True}
 GROUP = Group("g", "txn-1", BODY)
 ENTRY = {
-    "id": "g", "state": "open", "commits": [{"table_id": "t", "version": 3}], "reads": [{"table_id": "r", "version": 1}],
+    "id": "g", "state": "open", "commits": [{"table_id": "t", "version": 3}],
+    "reads": [{"table_id": "r", "version": 1}],
     "isolation": "snapshot", "owner": "ann", "attempt": 1, "created": 1_000, "until": 2_000,
 }  # fmt: skip
 OK = httpx.Response(200, json=ENTRY)
@@ -56,7 +57,8 @@ def test_changes_of_the_catalog_are_announced_there() -> None:
     changes = [{"change": "create_namespace", "name": "eu"}]
     journal.announce(Group("g", "txn-1", {**BODY, "changes": changes, "catalog_reads": []}), 5)
     assert server.bodies[0] == {
-        "commits": BODY["commits"], "reads": [], "changes": changes, "catalog_reads": [], "attempt": 1, "isolation": "snapshot"
+        "commits": BODY["commits"], "reads": [], "changes": changes, "catalog_reads": [], "attempt": 1,
+        "isolation": "snapshot"
     }  # fmt: skip
 
 

@@ -15,7 +15,8 @@ from turnstile_spark.views import ViewDefinition, ViewNotForSpark, _iceberg, def
 
 NAMES = st.text("abcXYZ_ é.'", min_size=1, max_size=5)
 SIMPLE = st.sampled_from((
-    "boolean", "integer", "long", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz", "decimal(9,3)",
+    "boolean", "integer", "long", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz",
+    "decimal(9,3)",
 ))  # fmt: skip
 
 

@@ -22,15 +22,17 @@ from turnstile.store.core.rows import Space, app_key, identity_obj, identity_obj
 LIST: Final = Path(__file__).parent / "computed_ids.txt"
 RULE: Final = f"""
 
-What is computed is not what {LIST.name} says. A store that an earlier state of the code wrote has the old values, and is
-opened by this one; for hours both run side by side. Decide which holds:
+What is computed is not what {LIST.name} says. A store that an earlier state of the code wrote has
+the old values, and is opened by this one; for hours both run side by side. Decide which holds:
 
-* A value of the part "ids" changed: nothing that is stored is found any more. Look for the new and for the old value, as long as
-  rows with the old one may live (as identity_objs does), write the old one until no older code runs, and correct the list.
-* A new function hashes: put it into the part "functions". If what it returns is stored, or sent to a client, and looked for again
-  later, give it a line in the part "ids", too.
-* A token's members changed: clients hold tokens of before. An appended member with a default is understood by older and newer
-  code; anything else must be refused as "of another state" and begun again by the client.
+* A value of the part "ids" changed: nothing that is stored is found any more. Look for the new and
+  for the old value, as long as rows with the old one may live (as identity_objs does), write the
+  old one until no older code runs, and correct the list.
+* A new function hashes: put it into the part "functions". If what it returns is stored, or sent to
+  a client, and looked for again later, give it a line in the part "ids", too.
+* A token's members changed: clients hold tokens of before. An appended member with a default is
+  understood by older and newer code; anything else must be refused as "of another state" and begun
+  again by the client.
 """
 UUID: Final = "6f0f2a6e-3c1f-4a7e-9d0a-0a3a52f7c101"
 STAGED: Final = f"{7:020d}.{UUID}.json"

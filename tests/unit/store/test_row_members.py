@@ -16,11 +16,13 @@ from turnstile.store.core.writes import KNOWN
 LIST: Final = Path(__file__).parent / "row_members.txt"
 RULE: Final = f"""
 
-The members of rows are not those of {LIST.name}. Older code runs beside this one while a deployment is upgraded. Decide which holds:
+The members of rows are not those of {LIST.name}. Older code runs beside this one while a deployment
+is upgraded. Decide which holds:
 
-* Older code may ignore what is added, and it is an attribute of its own, or the last member of delta's Entry: correct the list.
-* Otherwise the row needs a format: raise KNOWN in store/core/writes.py, write it in a later release than the one that knows it, and
-  correct the list (docs/decisions/0048-row-formats.md).
+* Older code may ignore what is added, and it is an attribute of its own, or the last member of
+  delta's Entry: correct the list.
+* Otherwise the row needs a format: raise KNOWN in store/core/writes.py, write it in a later release
+  than the one that knows it, and correct the list (docs/decisions/0048-row-formats.md).
 """
 
 

@@ -271,7 +271,8 @@ def _broken(operation: str, error: Exception) -> Exception:
     if code in _NO_TABLE:
         return StoreUnavailable(
             StoreCause.GONE,
-            f"the store has no table of the configured name, or it is being made ({operation}: {code}); nothing was applied",
+            f"the store has no table of the configured name, or it is being made ({operation}: {code}); nothing was "
+            f"applied",
             remedy="check the names of the two tables, the region and the account; docs/server.md describes the tables",
         )
     cause = StoreCause.DENIED if code in _DENIED or _DENIES.search(code) else StoreCause.FAILED

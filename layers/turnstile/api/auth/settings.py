@@ -86,8 +86,8 @@ def read() -> AuthSettings | None:
     if settings.tokens or settings.oidc:
         return settings
     raise env.BadSetting(
-        "no caller could authenticate: set TURNSTILE_TOKEN (or a secret with a token), TURNSTILE_TOKENS or TURNSTILE_OIDC_ISSUER, or, where only "
-        "people you trust reach the service, TURNSTILE_AUTHENTICATION=none"
+        "no caller could authenticate: set TURNSTILE_TOKEN (or a secret with a token), TURNSTILE_TOKENS or "
+        "TURNSTILE_OIDC_ISSUER, or, where only people you trust reach the service, TURNSTILE_AUTHENTICATION=none"
     )
 
 

@@ -105,7 +105,8 @@ def require_no_clone(head: TableHead) -> TableHead:
         raise UnsupportedTable(
             f"'{head.name}' is a clone, pinned to version {head.latest} of another table",
             field="table",
-            remedy=f"read version {head.latest} of its source, or attach the catalog with turnstile_spark, which reads clones",
+            remedy=f"read version {head.latest} of its source, or attach the catalog with turnstile_spark, which reads "
+            f"clones",
             version=head.latest,
         )
     return head

@@ -390,7 +390,8 @@ class CommitAttempts:
         if not ahead_ms:
             return lost
         _LOGGER.warning(
-            "a mark of gc in catalog %s is %d s ahead of this clock, so gc ran with a clock that was ahead: it is taken back",
+            "a mark of gc in catalog %s is %d s ahead of this clock, so gc ran with a clock that was ahead: it is "
+            "taken back",
             at.name, ahead_ms // 1000,
         )  # fmt: skip
         try:

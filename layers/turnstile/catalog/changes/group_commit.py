@@ -111,7 +111,8 @@ class GroupTurn:
     """One leader's attempts, until its own change has an outcome. For one thread."""
 
     def __init__(
-        self, world: World, reader: CatalogReader, catalog: str, *, queue: ChangeQueue, line: Line[WaitingChange], own: WaitingChange,
+        self, world: World, reader: CatalogReader, catalog: str, *, queue: ChangeQueue, line: Line[WaitingChange],
+        own: WaitingChange,
         attempts: CommitAttempts, backoff: Backoff, priority: PriorityClaim,
     ) -> None:  # fmt: skip
         self._world = world

@@ -167,7 +167,10 @@ def check_readable(owner: Location, part: Part, version: int) -> None:
     """Raises StateConflict (``CannotClone``) if a vacuum may have removed files of a version.
     ``owner`` is that of its location."""
     if not owner.readable(version):
-        problem = f"version {version} of '{part.name}' is not whole any more: vacuum or clean-up kept those from {owner.readable_from} on"
+        problem = (
+            f"version {version} of '{part.name}' is not whole any more: vacuum or clean-up kept those from "
+            f"{owner.readable_from} on"
+        )
         raise cannot_clone(problem, "clone a later moment, or a named snapshot", version=version)
 
 

@@ -152,7 +152,8 @@ class DroppedTables:
         if is_awaited(entity):
             return None
         keys = {
-            world.space.table(entity.table_id), world.space.external(entity.table_id), world.space.location(entity.location)
+            world.space.table(entity.table_id), world.space.external(entity.table_id),
+            world.space.location(entity.location)
         }  # fmt: skip
         rows = world.refs.read_many(sorted(keys))
         row = rows.get(world.space.table(entity.table_id))

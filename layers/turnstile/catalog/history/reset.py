@@ -269,7 +269,10 @@ def held_again(world: World, coming: Sequence[Table], going: Sequence[Table], *,
         comes, goes = ([id for id, needed in some.items() if needed == held] for some in (come, go))
         for version in (versions[id] for id in comes):
             if not owner.readable(version):
-                problem = f"a clone would come back that shows version {version} in {held.location}: a vacuum has removed files of it"
+                problem = (
+                    f"a clone would come back that shows version {version} in {held.location}: a vacuum has removed "
+                    f"files of it"
+                )
                 raise _refusal(problem, "go back to another time")
         writes.append(exchange(world.space, held, owner, come=comes, go=goes))
     return writes

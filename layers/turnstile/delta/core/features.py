@@ -18,16 +18,21 @@ from turnstile.store.core.errors import UnsupportedTable
 
 KNOWN_FEATURES: Final = frozenset({
     "allowColumnDefaults", "appendOnly", "catalogManaged", "catalogOwned-preview", "changeDataFeed", "checkConstraints",
-    "checkpointProtection", "clustering", "columnMapping", "deletionVectors", "domainMetadata", "generatedColumns", "icebergCompatV1",
-    "icebergCompatV2", "icebergCompatV3", "identityColumns", "inCommitTimestamp", "invariants", "materializePartitionColumns",
-    "rowTracking", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding",
+    "checkpointProtection", "clustering", "columnMapping", "deletionVectors", "domainMetadata", "generatedColumns",
+    "icebergCompatV1",
+    "icebergCompatV2", "icebergCompatV3", "identityColumns", "inCommitTimestamp", "invariants",
+    "materializePartitionColumns",
+    "rowTracking", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck",
+    "variantShredding",
     "variantShredding-preview", "variantType", "variantType-preview",
 })  # fmt: skip
 """Features that leave known traces in a log, in files and in a checkpoint."""
 
 _ADDED: Final = frozenset({
-    "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "columnMapping", "deletionVectors", "generatedColumns",
-    "icebergCompatV1", "icebergCompatV2", "identityColumns", "invariants", "timestampNtz", "typeWidening", "v2Checkpoint",
+    "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "columnMapping", "deletionVectors",
+    "generatedColumns",
+    "icebergCompatV1", "icebergCompatV2", "identityColumns", "invariants", "timestampNtz", "typeWidening",
+    "v2Checkpoint",
     "variantType",
 })  # fmt: skip
 """Features that mean no more than that the metadata is carried out: row tracking, for example, also
@@ -57,9 +62,11 @@ def check_protocol_known(protocol: Protocol) -> None:
     if unknown:
         many = len(unknown) > 1
         raise UnsupportedTable(
-            f"the table has the feature{'s' if many else ''} {', '.join(unknown)[:500]}, which {'are' if many else 'is'} not known here",
+            f"the table has the feature{'s' if many else ''} {', '.join(unknown)[:500]}, which "
+            f"{'are' if many else 'is'} not known here",
             field="location",
-            remedy="take it off with an engine that knows it (ALTER TABLE ... DROP FEATURE), or use a release of Turnstile that does",
+            remedy="take it off with an engine that knows it (ALTER TABLE ... DROP FEATURE), or use a release of "
+            "Turnstile that does",
         )
     reader = protocol["minReaderVersion"]
     writer = protocol["minWriterVersion"]

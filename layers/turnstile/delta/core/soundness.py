@@ -43,15 +43,21 @@ ENABLED_FROM: Final = "delta.inCommitTimestampEnablementVersion"
 FAULTS_MAX: Final = 100
 """Versions with a fault that one look at a listing reports."""
 
-BRING_BACK: Final = "bring it back from a backup or an object version, then run 'turnstile verify', which names every file that is damaged"
-LOST_CHECKPOINT: Final = (
-    "nothing is lost while 'turnstile verify' finds the commits up to it: light work writes a newer one; otherwise bring it back from a backup or "
-    "an object version"
+BRING_BACK: Final = (
+    "bring it back from a backup or an object version, then run 'turnstile verify', which names every file that is "
+    "damaged"
 )
-BRING_FOLDER_BACK: Final = "bring the table's folder back to this location (from a backup, object versions, or where it was moved to); if the table is lost, drop it"
+LOST_CHECKPOINT: Final = (
+    "nothing is lost while 'turnstile verify' finds the commits up to it: light work writes a newer one; otherwise "
+    "bring it back from a backup or an object version"
+)
+BRING_FOLDER_BACK: Final = (
+    "bring the table's folder back to this location (from a backup, object versions, or where it was moved to); if the "
+    "table is lost, drop it"
+)
 REMOVE_CHECKPOINT: Final = (
-    "if 'turnstile verify' finds the versions up to it whole without it, remove the file: an older checkpoint or the commits say the "
-    "same; otherwise bring it back from a backup or an object version"
+    "if 'turnstile verify' finds the versions up to it whole without it, remove the file: an older checkpoint or the "
+    "commits say the same; otherwise bring it back from a backup or an object version"
 )
 
 
@@ -178,7 +184,10 @@ def pointer_fault(listing: Listing, upto: int, pointed: Pointed | None) -> Fault
 def late(first: int) -> Fault:
     """The fault of a log that begins after version 0 without a checkpoint."""
     path = published_path(first - 1)
-    text = f"the log begins at version {first}, and no checkpoint there is complete: {path} and what was before it is missing"
+    text = (
+        f"the log begins at version {first}, and no checkpoint there is complete: {path} and what was before it is "
+        f"missing"
+    )
     return Fault(first, "begins late", path, text, BRING_BACK)
 
 

@@ -72,7 +72,8 @@ def _behind(head: TableHead) -> Refused:
     name = head.name
     return Refused(
         ErrorType.TABLE_NOT_ACTIVE,
-        f"the log of table {name} has version {head.latest + 1}, and the store knows versions up to {head.latest} only: the store was "
+        f"the log of table {name} has version {head.latest + 1}, and the store knows versions up to {head.latest} "
+        f"only: the store was "
         "restored from a backup or lost its last writes, or another program wrote past the catalog",
         f"run 'turnstile repair {name}' (or --all), which adopts the log's versions, and send the same request again",
         details={"state": BEHIND, "latest": head.latest},

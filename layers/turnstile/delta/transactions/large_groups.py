@@ -265,7 +265,8 @@ def _identity(group: GroupRequest) -> bytes:
     """An identity of the group: equal for every request with the same group, and for no other."""
     commits: Iterable[Sequence[object]] = (
         (
-            commit.table_id, commit.version, commit.base, commit.staged, commit.size, commit.modified_ms, commit.content,
+            commit.table_id, commit.version, commit.base, commit.staged, commit.size, commit.modified_ms,
+            commit.content,
             commit.inline_name, commit.etag,
         )
         for commit in sorted(group.commits, key=lambda commit: commit.table_id)

@@ -310,7 +310,8 @@ class _Columns:
     def _id(self, mapped: Any, name: str) -> int:
         if self.mapped:
             if type(mapped) is not int:
-                raise _unserved_error(f"{name[:80]!r} has no id of column mapping, by which Iceberg's readers find it in files",
+                raise _unserved_error(f"{name[:80]!r} has no id of column mapping, by which Iceberg's readers find it "
+                                      f"in files",
                                 f"{READ_BY_DELTA}, or enable IcebergCompatV2")  # fmt: skip
             self.last_id = max(self.last_id, mapped)
             return mapped

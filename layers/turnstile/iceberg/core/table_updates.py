@@ -178,7 +178,8 @@ def _check_sequence(snapshot: Snapshot, last: int) -> None:
     is_first = snapshot.parent_snapshot_id is None and snapshot.sequence_number > 0
     if snapshot.sequence_number <= last and not is_first:
         raise CommitFailed(
-            f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, and the table is at {last}"
+            f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, and the table is at "
+            f"{last}"
         )
 
 

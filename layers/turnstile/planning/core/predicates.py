@@ -51,7 +51,8 @@ from turnstile_predicates.predicates import (
 )
 
 __all__ = [
-    "TRUE", "UNKNOWN", "And", "Column", "Comparison", "In", "IsNull", "Kind", "Not", "Operator", "Or", "Predicate", "StartsWith",
+    "TRUE", "UNKNOWN", "And", "Column", "Comparison", "In", "IsNull", "Kind", "Not", "Operator", "Or", "Predicate",
+    "StartsWith",
     "TableColumns", "TypedColumn", "Value", "columns_of", "outcomes",
 ]  # fmt: skip
 

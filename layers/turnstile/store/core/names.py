@@ -22,7 +22,8 @@ MAX_ROW_ID: Final = EXACT_MAX
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff+]+")
 NAME_BYTES_MAX: Final = 255
-RESERVED: Final = frozenset(("commit", "config", "credentials", "iceberg", "metrics", "namespaces", "plan", "properties",
+RESERVED: Final = frozenset(("commit", "config", "credentials", "iceberg", "metrics", "namespaces", "plan",
+                             "properties",
     "register", "register-view", "rename", "tables", "tasks", "transactions", "unregister", "v1", "views"))  # fmt: skip
 """The segments of paths of Iceberg's API. A gateway that decodes escapes shows a name with slashes
 as several segments, and these must not be taken for parts of the path."""
@@ -93,7 +94,8 @@ def check_name(value: str, field: str) -> str:
     unclear = not {".", "..", ""}.isdisjoint(segments) or (len(segments) > 1 and not RESERVED.isdisjoint(segments))
     if unclear or not _NAME.fullmatch(normal) or len(normal.encode(errors="replace")) > NAME_BYTES_MAX:
         remedy = (
-            f"use 1 to {NAME_BYTES_MAX} bytes of UTF-8 without '+' and control characters; between slashes neither '.' nor '..',"
+            f"use 1 to {NAME_BYTES_MAX} bytes of UTF-8 without '+' and control characters; between slashes neither '.' "
+            f"nor '..',"
             " nor a word of Iceberg's paths such as 'tables'"
         )
         raise InvalidRequest(f"{field} {value[:300]!r} is not a valid name", field=field, remedy=remedy)

@@ -201,6 +201,7 @@ def _check_row_versions(commits: list[list[Action]], version: int) -> None:
                 rewrites = any("add" in other for other in commit)
                 if rewrites:
                     raise CannotFold(
-                        "the table has row tracking on, and a statement of the transaction rewrites rows that an earlier one "
-                        "wrote: their row commit versions would be those of later commits. Make it one statement"
+                        "the table has row tracking on, and a statement of the transaction rewrites rows that an "
+                        "earlier one wrote: their row commit versions would be those of later commits. Make it one "
+                        "statement"
                     )

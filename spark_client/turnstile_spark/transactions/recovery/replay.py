@@ -135,7 +135,10 @@ class Replayer:
             try:
                 again = self._statements.run_again(recorded)
             except Exception as e:
-                why = f"{recorded.name} ran again ({reason}), and failed: {str(e).splitlines()[0] if str(e) else type(e).__name__}"
+                why = (
+                    f"{recorded.name} ran again ({reason}), and failed: "
+                    f"{str(e).splitlines()[0] if str(e) else type(e).__name__}"
+                )
                 raise _conflict(plan.conflict, why) from e
             replay.ran_again(statement, again.statement(scope).commits)
             self.run_again += 1

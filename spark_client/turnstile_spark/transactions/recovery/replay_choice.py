@@ -111,11 +111,17 @@ class Replay:
         if is_other and not is_append:
             return "an earlier statement that runs again writes rows that this one changes"
         if is_other and table_id in self._redefined:
-            return "an earlier statement that runs again, or one before it, changes the definition of a table that this one writes"
+            return (
+                "an earlier statement that runs again, or one before it, changes the definition of a table that this "
+                "one writes"
+            )
         if not has_row_ids(actions):
             return ""
         if is_other:
-            return "the table tracks rows, and an earlier statement that runs again writes it: their ids follow one another"
+            return (
+                "the table tracks rows, and an earlier statement that runs again writes it: their ids follow one "
+                "another"
+            )
         if table_id in self._written and not is_append and self._tables[table_id].winners:
             return "the table tracks rows, and rows of an earlier statement of this transaction may have been rewritten"
         return ""

@@ -185,7 +185,10 @@ class Statements:
         if held.keys() - {target.state.table_id} or any(len(commits) > 1 for commits in held.values()):
             return "more was written while it ran than one commit of its table (by another thread, or by a compaction)"
         if unrepeatable := str(plans.unrepeatable(self._spark._jsparkSession, parsed, analysed)):
-            return f"it depends on {unrepeatable}, which may be another when it runs again (a value written into the statement is not)"
+            return (
+                f"it depends on {unrepeatable}, which may be another when it runs again (a value written into the "
+                f"statement is not)"
+            )
         return ""
 
 

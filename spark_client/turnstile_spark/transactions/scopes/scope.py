@@ -229,7 +229,10 @@ class Scope:
         if (base := self._cut.get(state.table_id)) is not None:
             return base
         if not self.is_writable:
-            text = f"'{state.name}' is not in this snapshot: name all its tables, lake.snapshot(..., '{_short(state.name)}')"
+            text = (
+                f"'{state.name}' is not in this snapshot: name all its tables, lake.snapshot(..., "
+                f"'{_short(state.name)}')"
+            )
             raise turnstile_error("TURNSTILE_REFUSED", text)
         others = {table_id: table.base for table_id, table in self._tables.items() if table.first is None} | self._cut
         # The versions of the others were the latest before this one was loaded. If they are still,
@@ -239,8 +242,10 @@ class Scope:
         if changed:
             names = ", ".join(sorted(self._tables[i].state.name if i in self._tables else i for i in changed))
             text = (
-                f"'{state.name}' cannot join the transaction: {names} changed since it was read, so there is no moment at which "
-                "both were as the transaction sees them. Run it again (lake.retry does), or name the tables when it begins"
+                f"'{state.name}' cannot join the transaction: {names} changed since it was read, so there is no moment "
+                f"at which "
+                "both were as the transaction sees them. Run it again (lake.retry does), or name the tables when it "
+                "begins"
             )
             raise turnstile_error(CONFLICT, text)
         return state.tail.latest
@@ -422,7 +427,10 @@ class Scopes:
         """Puts the calling thread into a scope. Raises :class:`TurnstileError` when it is in
         one."""
         if self._context.getLocalProperty(self._property) in self._open:
-            text = "this thread is in a transaction or a snapshot of this lake already: they do not nest (txn.savepoint() does)"
+            text = (
+                "this thread is in a transaction or a snapshot of this lake already: they do not nest (txn.savepoint() "
+                "does)"
+            )
             raise turnstile_error("TURNSTILE_REFUSED", text)
         self._used = True
         self._open[scope.id] = scope
@@ -467,7 +475,8 @@ def over() -> TurnstileError:
 def _moved_error(name: str) -> TurnstileError:
     """For a table that is renamed or dropped, and written or renamed as well."""
     text = (
-        f"'{name}' is written, renamed or dropped by this transaction already, or created by it: it does one of these to a table, and "
+        f"'{name}' is written, renamed or dropped by this transaction already, or created by it: it does one of these "
+        f"to a table, and "
         "once. Do the other in a transaction of its own"
     )
     return turnstile_error("TURNSTILE_REFUSED", text)

@@ -98,7 +98,10 @@ class ScopeCoordinator(Proxy):
         except TurnstileError as e:
             raise self._throw.commit_failed(False, False, str(e)) from None
         if not scope.is_writable:
-            text = f"[TURNSTILE_REFUSED] '{scoped.state.name}': a snapshot is for reading, lake.transaction() is for writing"
+            text = (
+                f"[TURNSTILE_REFUSED] '{scoped.state.name}': a snapshot is for reading, lake.transaction() is for "
+                f"writing"
+            )
             raise self._throw.commit_failed(False, False, text)
         refuse_mirroring(lake, log_path)
         content = self.jvm.cls("org.apache.commons.lang3.StringUtils").join(actions, "\n") + "\n"

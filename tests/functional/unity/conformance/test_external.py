@@ -79,7 +79,8 @@ def test_the_comment_of_a_column_is_kept_wherever_it_is(unity: Unity, metadata: 
 @covers(createTable=200, getTable=200, loadTable=200, updateTable=(200, 400, 409))
 def test_an_external_table_of_the_delta_api_and_its_updates(unity: Unity) -> None:
     body = {
-        "name": "e1", "location": "s3://other/e1", "table-type": "EXTERNAL", "columns": COLUMNS, "properties": {"a": "1"},
+        "name": "e1", "location": "s3://other/e1", "table-type": "EXTERNAL", "columns": COLUMNS,
+        "properties": {"a": "1"},
         "protocol": {"min-reader-version": 1, "min-writer-version": 2}, "last-commit-timestamp-ms": 7,
     }  # fmt: skip
     made = unity.post(f"{SCHEMA}/tables", body)

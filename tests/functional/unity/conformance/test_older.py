@@ -236,8 +236,14 @@ def test_a_managed_table_is_made_through_the_older_api_too(unity: Unity) -> None
     assert set(staged) == {"name", "catalog_name", "schema_name", "id", "staging_location"}
     unity.write_zero({"table-id": staged["id"], "location": staged["staging_location"]})
     location = staged["staging_location"].replace("file:///", "file:/")
-    body = {**asked, "table_type": "MANAGED", "data_source_format": "DELTA", "columns": [],
-            "storage_location": location, "properties": {"io.unitycatalog.tableId": staged["id"], "own": "1"}}  # fmt: skip
+    body = {
+        **asked,
+        "table_type": "MANAGED",
+        "data_source_format": "DELTA",
+        "columns": [],
+        "storage_location": location,
+        "properties": {"io.unitycatalog.tableId": staged["id"], "own": "1"},
+    }
     made = unity.post(f"{B}/tables", body)
     assert made.status == 200, made.text
     assert made.json["properties"]["own"] == "1" and made.json["table_id"] == staged["id"]

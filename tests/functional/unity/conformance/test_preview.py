@@ -104,7 +104,8 @@ def test_uniform_rides_with_a_commit_and_its_time_is_text(unity: Unity) -> None:
     body = posted(unity, 1, metadata(**own), metadata={"properties": {"properties": own}})
     refused_old(unity.post(PREVIEW, body), 400, "INVALID_ARGUMENT")
     iceberg = ICEBERG | {"metadata_location": f"{unity.head().location}/metadata/v.json"}
-    refused_old(unity.post(PREVIEW, body | {"uniform": {"iceberg": iceberg | {"converted_delta_timestamp": "now"}}}), 400,
+    refused_old(unity.post(PREVIEW, body | {"uniform": {"iceberg": iceberg | {"converted_delta_timestamp": "now"}}}),
+                400,
                 "INVALID_ARGUMENT")  # fmt: skip
     assert unity.post(PREVIEW, body | {"uniform": {"iceberg": iceberg}}).status == 200
     said = unity.get(T1).json["uniform"]["iceberg"]

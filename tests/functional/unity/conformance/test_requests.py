@@ -61,7 +61,8 @@ def test_names_compare_without_regard_to_case_and_are_shown_as_written(unity: Un
 
 
 TRICKS = [
-    "..", "%2e%2e", ".", "a%2Fb", "%2F", "a%5Cb", "a%00b", "%00", "a.b", "a%20b", "a b", "%25", "%2525", "%ZZ", "%", "%E0%A4",
+    "..", "%2e%2e", ".", "a%2Fb", "%2F", "a%5Cb", "a%00b", "%00", "a.b", "a%20b", "a b", "%25", "%2525", "%ZZ", "%",
+    "%E0%A4",
     "t1;x=1", "t1%3Bx", "t1%0a", "~", "x" * 300, "%F0%9F%92%A9",
 ]  # fmt: skip
 
@@ -221,7 +222,8 @@ def test_inline_commits_are_files_before_any_answer_lists_them() -> None:
     for ask in (
         lambda unity: unity.get(T1).json["commits"][0]["file-name"],
         lambda unity: unity.update({"action": "set-table-comment", "comment": "x"}).json["commits"][0]["file-name"],
-        lambda unity: unity.call("GET", f"{B}/delta/preview/commits", query={"table_id": unity.uuid, "start_version": 2})
+        lambda unity: unity.call("GET", f"{B}/delta/preview/commits",
+                                 query={"table_id": unity.uuid, "start_version": 2})
         .json["commits"][0]["file_name"],
     ):  # fmt: skip
         unity = stocked()
