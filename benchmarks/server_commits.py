@@ -9,8 +9,8 @@ has fresh tables, and ends when everything is acknowledged; the published log is
     tickets, 32 clients on 1 table    writers that ask for the next version: nobody loses
     named, 8 clients on 1 table       writers that name versions and rebase after a conflict
     bare                              the same clients against one INSERT with synchronous=FULL, in
-                                      WSGI on granian and in ASGI on uvicorn (if it is installed), on
-                                      the same disk
+                                      WSGI on granian and in ASGI on uvicorn (if it is installed),
+                                      on the same disk
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -89,38 +89,14 @@ class Api:
         a token that has expired meanwhile, the first unknown answer is raised.
         """
         headers = {"idempotency-key": str(uuid.uuid4())}
-        unknown = None
-        for pause in (*PAUSES, None):
-            try:
-                return self._request(method, path, body=body, headers=headers)
-            except CliError as error:
-                if error.exit is Exit.UNKNOWN:
-                    unknown = unknown or error
-                elif unknown is None or (error.status in REMEMBERED and error.type != _GATEWAY_ERROR):
-                    raise
-            if pause is None:
-                break
-            time.sleep(pause)
-        assert unknown is not None, "nothing else is sent again"
-        raise unknown
+        return _resend(PAUSES, lambda: self._request(method, path, body=body, headers=headers))
 
     def append_rows(self, path: str, content: bytes, headers: dict[str, str]) -> dict[str, Any]:
         """The response to a request with rows, whose headers identify it: it is sent again while
-        its answer is lost, or the service asks to wait. Raises CliError."""
-        unknown = None
-        for pause in (*ROWS_PAUSES, None):
-            try:
-                return self._request("POST", path, content=content, headers=headers)
-            except CliError as error:
-                is_busy = error.status == 429 or error.type in ("StorageFault", "Unreachable")
-                if error.exit is Exit.UNKNOWN:
-                    unknown = unknown or error
-                elif not is_busy or pause is None:
-                    raise unknown or error from None
-            if pause is not None:
-                time.sleep(pause)
-        assert unknown is not None, "nothing else is sent again"
-        raise unknown
+        its answer is lost, or the service asks to wait. Raises CliError as ``change``."""
+        return _resend(
+            ROWS_PAUSES, lambda: self._request("POST", path, content=content, headers=headers), passing=_is_busy
+        )
 
     def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The answer's JSON object; raises CliError."""
@@ -217,6 +193,35 @@ class Api:
             status=response.status_code,
             details={name: value for name, value in error.items() if name not in ("type", "message", "remedy")},
         )
+
+
+def _resend(
+    pauses: Sequence[float],
+    send: Callable[[], dict[str, Any]],
+    *,
+    passing: Callable[[CliError], bool] = lambda _: False,
+) -> dict[str, Any]:
+    """The response to a request that the service recognises: it is sent again after a lost answer,
+    and after an error that is ``passing``. After a lost answer only a success, or a refusal that
+    the service remembers, is an outcome."""
+    unknown = None
+    for pause in (*pauses, None):
+        try:
+            return send()
+        except CliError as error:
+            is_final = error.status in REMEMBERED and error.type != _GATEWAY_ERROR
+            if error.exit is Exit.UNKNOWN:
+                unknown = unknown or error
+            elif is_final or (unknown is None and (pause is None or not passing(error))):
+                raise
+        if pause is not None:
+            time.sleep(pause)
+    assert unknown is not None, "nothing else is sent again"
+    raise unknown
+
+
+def _is_busy(error: CliError) -> bool:
+    return error.status == 429 or error.type in ("StorageFault", "Unreachable")
 
 
 def _gateway_error(response: httpx.Response) -> dict[str, Any]:

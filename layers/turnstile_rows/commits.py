@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
-
 from turnstile_release import version
 from turnstile_rows.definitions import Definition
 
@@ -45,18 +43,6 @@ class DataFile:
         return {"add": added}
 
 
-#: The beginning of the application id under which a commit records a producer of rows. The server
-#: does not take it as that of a streaming query.
-PRODUCER_APP: Final = "turnstile.rows/"
-
-
-class ProducerTxn(msgspec.Struct, frozen=True):
-    """The number of a request in the sequence of its producer, which the commit records."""
-
-    producer: str
-    sequence: int
-
-
 def append(
     id: str,
     now_ms: int,
@@ -65,10 +51,11 @@ def append(
     files: Sequence[DataFile],
     definition: Definition,
     engine: str = ENGINE,
-    producers: Sequence[ProducerTxn] = (),
+    apps: Mapping[str, int] = {},
 ) -> str:
     """The content of a commit that adds files to version ``base``, or any later one. The server
-    assigns the row ids of a table that tracks rows."""
+    assigns the row ids of a table that tracks rows. ``apps``: how far applications have come
+    (``txn`` actions)."""
     parameters = {"mode": "Append", "partitionBy": _json(list(definition.partitions))}
     metrics = {
         "numFiles": str(len(files)),
@@ -78,9 +65,8 @@ def append(
     info = _info(id, now_ms, "WRITE", parameters, engine)
     info |= {"readVersion": base, "isBlindAppend": True, "operationMetrics": metrics}
     actions: list[Mapping[str, Any]] = [{"commitInfo": info}]
-    for one in producers:
-        app = PRODUCER_APP + one.producer
-        actions.append({"txn": {"appId": app, "version": one.sequence, "lastUpdated": now_ms}})
+    for app, number in sorted(apps.items()):
+        actions.append({"txn": {"appId": app, "version": number, "lastUpdated": now_ms}})
     if definition.is_row_tracked:
         actions.append(
             {"domainMetadata": {"domain": "delta.rowTracking", "configuration": _UNMARKED, "removed": False}}

@@ -111,20 +111,23 @@ class Definition:
     def of_loaded(cls, metadata: Mapping[str, Any]) -> Definition:
         """Of the member ``metadata`` of a table that the server has loaded. Raises
         :class:`Unsupported` for types that are not known."""
-        domain = (metadata.get("domains") or {}).get("delta.clustering")
-        columns = (json.loads(domain) if isinstance(domain, str) else domain or {}).get("clusteringColumns") or ()
-        clustering = tuple(".".join(column) if isinstance(column, list) else str(column) for column in columns)
         protocol = metadata["protocol"]
         schema = metadata["schema"]
+        clustering = _clustering(metadata.get("domains"))
         return cls._of(schema, metadata.get("partition_columns"), metadata.get("properties"), protocol, clustering)
 
     @classmethod
-    def of_actions(cls, definition: Mapping[str, Any]) -> Definition:
-        """Of the actions ``protocol`` and ``metaData`` of a plan. Raises as :meth:`of_loaded`."""
+    def of_actions(cls, definition: Mapping[str, Any], domains: Mapping[str, Any] | None = None) -> Definition:
+        """Of the actions ``protocol`` and ``metaData``, and the domains by name. Raises as
+        :meth:`of_loaded`."""
         metadata = definition["metaData"]
         schema = json.loads(metadata["schemaString"])
         return cls._of(
-            schema, metadata.get("partitionColumns"), metadata.get("configuration"), definition["protocol"], ()
+            schema,
+            metadata.get("partitionColumns"),
+            metadata.get("configuration"),
+            definition["protocol"],
+            _clustering(domains),
         )
 
     @classmethod
@@ -147,6 +150,13 @@ class Definition:
     def is_set(self, name: str) -> bool:
         """Whether a property is true."""
         return self.properties.get(name, "").lower() == "true"
+
+
+def _clustering(domains: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The columns that a table is clustered by, levels joined by dots."""
+    domain = (domains or {}).get("delta.clustering")
+    columns = (json.loads(domain) if isinstance(domain, str) else domain or {}).get("clusteringColumns") or ()
+    return tuple(".".join(column) if isinstance(column, list) else str(column) for column in columns)
 
 
 def check_readable(definition: Definition) -> None:

@@ -5,6 +5,7 @@ Source: docs/rows.md.
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 import uuid
@@ -203,8 +204,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
-        import base64
-
         return base64.b64encode(value).decode()
     if isinstance(value, Iterable):
         return list(value)

@@ -16,7 +16,6 @@ from turnstile.access.authorizer import Guard, Need, Target
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
 from turnstile.api.settings import Settings
-from turnstile.api.waits import Waits
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
@@ -24,6 +23,7 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.rights.rules import Chain, Rule, is_permitted, see_schema, see_table, use_catalog
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
+from turnstile.store.shares import Shares
 from turnstile_release import version
 
 if TYPE_CHECKING:
@@ -249,9 +249,9 @@ class Services:
         return Planner(self.world)
 
     @cached_property
-    def event_waits(self) -> Waits:
+    def event_waits(self) -> Shares:
         """The requests that wait for events; others are answered at once."""
-        return Waits(self.settings.event_waits, self.settings.event_waits_each)
+        return Shares(self.settings.event_waits, self.settings.event_waits_each)
 
     # -- the catalog --------------------------------------------------------------------------------------------------
 

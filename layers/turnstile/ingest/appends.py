@@ -7,7 +7,6 @@ does not wait. ``turns`` has the steps.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
@@ -19,7 +18,7 @@ from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.ingest.budget import ByteBudget
-from turnstile.ingest.turns import Appended, RowsRequest, Tools, WaitingRows, run_turn
+from turnstile.ingest.turns import Appended, RowsRequest, Tools, WaitingRows, engine_error, run_turn
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.limits import Limits
@@ -35,7 +34,6 @@ _PATIENCE_MS: Final = 5_000
 """How long a request waits in a line that does not move; then it is written alone."""
 
 _DEFINITIONS: Final = 1_000
-_ENGINE_REMEDY: Final = "write the rows with an engine that does"
 _BUDGET_BYTES: Final = 64 * 1024 * 1024
 """Bytes of rows that a process has in memory; a principal may have half of them. As objects of
 Python they take up to ten times as much."""
@@ -112,7 +110,7 @@ class RowAppender:
         try:
             check_appendable(definition)
         except Unsupported as error:
-            raise UnsupportedTable(str(error), remedy=_ENGINE_REMEDY) from None
+            raise engine_error(error) from None
         return definition
 
 
@@ -135,16 +133,8 @@ def new_queue() -> _Queue:
 
 def definition_of(metadata: DeltaMetadata) -> Definition:
     """Returns a table's definition. Raises UnsupportedTable for a type that only engines know."""
-    body = metadata.metadata
+    actions = {"protocol": metadata.protocol, "metaData": metadata.metadata}
     try:
-        return Definition.of_loaded(
-            {
-                "protocol": metadata.protocol,
-                "schema": json.loads(body["schemaString"]),
-                "partition_columns": body.get("partitionColumns"),
-                "properties": body.get("configuration"),
-                "domains": metadata.domains,
-            }
-        )
+        return Definition.of_actions(actions, metadata.domains)
     except Unsupported as error:
         raise UnsupportedTable(str(error), remedy="write the rows with an engine that knows it") from None

@@ -1,18 +1,19 @@
-"""The turn of a leader: requests with rows of one table become one commit.
+"""One commit for the requests with rows that wait for a table.
 
-    1  read HEAD and requests    in one request: the HEAD's latest version is the base of the append
-    2  look for the requests     a request whose row is there was added before, and gets the version
-                                 of that commit
-    3  judge the rows            by the metadata of that HEAD; a request whose rows do not fit is
-                                 refused, and the others go on
-    4  write the data files      one for each partition, under fresh names
-    5  one transaction           the commit, as a blind append after the base, and the rows of its
-                                 requests (``core.identity``)
+The first request of a line leads (``store.queue``). It does these steps for all of them:
 
-A crash after any step leaves at most files that no commit names, for VACUUM. Where the table's
-definition changed after the base, or a request was added by another process meanwhile, all steps
-are done anew from the new HEAD. When the answer of step 5 is lost, the outcome is unknown, and the
-client sends the same request again.
+    1  read        the table's HEAD and the records of the requests (``core.identity``), in one
+                   read. The commit will be an append after the HEAD's latest version
+    2  recognise   a request with a record was added before, and gets the version of that commit
+    3  convert     the rows into the table's columns. A request whose rows do not fit is refused,
+                   and the others go on
+    4  write       one data file for each partition, under new names
+    5  commit      the append and the records of its requests, in one transaction
+
+A crash after any step leaves at most data files that no commit names, which VACUUM removes. The
+steps begin again with a new HEAD if the table's definition changed meanwhile, or if another process
+added one of the requests. If the answer to step 5 is lost, the outcome is unknown, and the client
+sends the same request again.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
-import pyarrow as pa
 
 from turnstile.catalog.changes.idempotency import KeyReused
 from turnstile.delta.commits import check_readable, head_of, read_head
+from turnstile.delta.core.content import PRODUCER_APP
 from turnstile.delta.core.decide import CONTENDED, Conflict, Refused, find_identity, not_active
 from turnstile.delta.core.head import ACTIVE, TableHead, tail_by_version
 from turnstile.delta.identity import IdentityIndex
@@ -33,7 +34,7 @@ from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, Gr
 from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.bodies import rows_of
 from turnstile.ingest.core.errors import InvalidRows
-from turnstile.ingest.core.files import EncodedFile, check_partitions, encode_files
+from turnstile.ingest.core.files import EncodedFile, Parts, encode_parts, parts_of
 from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
 from turnstile.store.core.errors import (
     OutcomeUnknown,
@@ -47,7 +48,7 @@ from turnstile.store.core.limits import Limits
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 from turnstile.store.queue import Line, Waiting, WaitingQueue, copy_of
-from turnstile_rows.commits import DataFile, ProducerTxn, append
+from turnstile_rows.commits import DataFile, append
 from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch, Unsupported
 
@@ -105,11 +106,16 @@ class Tools(msgspec.Struct, frozen=True):
         return self.world.space.request(catalog, request.identity.principal, f"rows/{request.table_id}/{text}")
 
 
+def engine_error(error: Unsupported) -> UnsupportedTable:
+    """The refusal of a table that needs an engine."""
+    return UnsupportedTable(str(error), remedy="write the rows with an engine that does")
+
+
 class _Judged(msgspec.Struct, frozen=True):
     """A request with its rows in the columns of the table."""
 
     waiting: WaitingRows
-    batches: list[pa.RecordBatch]
+    parts: Parts
     rows: int
 
 
@@ -175,46 +181,51 @@ def _settle_added(tools: Tools, head: TableHead, waiting: WaitingRows, row: Row)
     if digest_in(row) != waiting.digest:
         waiting.settle(KeyReused())
         return
-    version = _version_of(tools, head, txn_in(row))
-    if version is None:  # the HEAD is of before the commit
-        version = _version_of(tools, read_head(tools.world, head.table_id), txn_in(row))
-    if version is None:
-        waiting.settle(OutcomeUnknown("the rows were added, and the version that has them is not found"))
-    else:
-        waiting.settle(Appended(version, None, replayed=True))
-
-
-def _version_of(tools: Tools, head: TableHead, txn: str) -> int | None:
-    """The version of a commit, by its transaction id."""
-    place = find_identity(tail_by_version(head), txn)
-    if place is not None:
-        return place.version
     try:
-        return tools.identities.recall(head.catalog, head.table_id, [txn])
+        waiting.settle(Appended(_version_of(tools, head, txn_in(row)), None, replayed=True))
+    except OutcomeUnknown as error:  # it says nothing of the other requests
+        waiting.settle(error)
+
+
+def _version_of(tools: Tools, head: TableHead, txn: str) -> int:
+    """The version of a ratified commit, by its transaction id. ``head`` may be of before the
+    commit: then the present one is read. Raises OutcomeUnknown where the version is not found."""
+    try:
+        version = _find_version(tools, head, txn)
+        if version is None:
+            version = _find_version(tools, read_head(tools.world, head.table_id), txn)
     except (StorageFault, Throttled) as error:
         raise OutcomeUnknown(f"the rows were added, and their version could not be read: {error.message}") from error
+    if version is None:
+        raise OutcomeUnknown("the rows were added, and the version that has them is not found")
+    return version
+
+
+def _find_version(tools: Tools, head: TableHead, txn: str) -> int | None:
+    place = find_identity(tail_by_version(head), txn)
+    return tools.identities.recall(head.catalog, head.table_id, [txn]) if place is None else place.version
 
 
 def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
     """Step 3 of one request; None where its rows are refused."""
     try:
         batches = rows_of(waiting.request.plain, waiting.request.media, definition)
-        check_partitions(batches, definition)
+        parts = parts_of(batches, definition)
     except DataMismatch as error:
         waiting.settle(InvalidRows(str(error), field="body"))
     except Unsupported as error:
-        waiting.settle(UnsupportedTable(str(error), remedy="write the rows with an engine that does"))
+        waiting.settle(engine_error(error))
     except TurnstileError as error:
         waiting.settle(error)
     else:
-        return _Judged(waiting, batches, sum(batch.num_rows for batch in batches))
+        return _Judged(waiting, parts, sum(batch.num_rows for batch in batches))
     return None
 
 
 def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Sequence[_Judged]) -> None:
     """Steps 4 and 5. Fewer requests where their rows together are too many for one commit."""
     try:
-        encoded = encode_files([batch for one in judged for batch in one.batches], definition)
+        encoded = encode_parts([one.parts for one in judged], definition)
         files = _name_files(tools.world, encoded)
         txn, content = _content(tools, head, definition, judged, files)
     except TooLarge:
@@ -248,10 +259,7 @@ def _settle_taken(tools: Tools, head: TableHead, taken: RowsTaken, txn: str, jud
     """A request of the group was added before. If it was by this very commit, whose first answer
     was lost, all were; else it is found in the next attempt."""
     if any(txn_in(row) == txn for row in taken.rows if row is not None):
-        version = _version_of(tools, read_head(tools.world, head.table_id), txn)
-        if version is None:
-            raise OutcomeUnknown("the rows were added, and the version that has them is not found")
-        _settle_ratified(judged, version)
+        _settle_ratified(judged, _version_of(tools, head, txn))
     for one in judged:
         if one.waiting.tries >= _ATTEMPTS:
             one.waiting.settle(CONTENDED)
@@ -283,14 +291,14 @@ def _content(
 ) -> tuple[str, bytes]:
     """The transaction id and the content of the commit. Raises TooLarge."""
     txn = tools.world.ids.uuid()
-    last = dict[str, int]()
+    apps = dict[str, int]()
     for one in judged:
         identity = one.waiting.request.identity
         if identity.producer:
-            last[identity.producer] = max(identity.sequence, last.get(identity.producer, 0))
-    producers = [ProducerTxn(name, sequence) for name, sequence in sorted(last.items())]
+            app = PRODUCER_APP + identity.producer
+            apps[app] = max(identity.sequence, apps.get(app, 0))
     now = tools.world.clock.now_ms()
-    raw = append(txn, now, head.latest, files=files, definition=definition, engine=ENGINE, producers=producers).encode()
+    raw = append(txn, now, head.latest, files=files, definition=definition, engine=ENGINE, apps=apps).encode()
     if len(raw) > tools.limits.inline_bytes:
         text = f"the commit of these rows has {len(raw)} bytes"
         remedy = "send rows of fewer partitions in one request"

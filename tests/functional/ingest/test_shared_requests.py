@@ -24,7 +24,7 @@ from turnstile.ingest import turns
 from turnstile.ingest.appends import RowAppender
 from turnstile.ingest.core.bodies import LINES
 from turnstile.ingest.core.errors import InvalidRows
-from turnstile.ingest.core.files import encode_files
+from turnstile.ingest.core.files import encode_parts
 from turnstile.ingest.core.identity import Identity, identity_of
 from turnstile.ingest.turns import Appended, RowsRequest
 from turnstile.store.core.errors import OutcomeUnknown, TooLarge
@@ -158,12 +158,12 @@ def test_requests_of_too_many_partitions_for_one_commit_are_several(
 ) -> None:
     """Each fits alone."""
 
-    def encode(batches: Any, definition: Any) -> Any:
-        if len(batches) > 2:
+    def encode(requests: Any, definition: Any) -> Any:
+        if len(requests) > 2:
             raise TooLarge("too many partitions")
-        return encode_files(batches, definition)
+        return encode_parts(requests, definition)
 
-    monkeypatch.setattr(turns, "encode_files", encode)
+    monkeypatch.setattr(turns, "encode_parts", encode)
     answers = together(lake, [request(number) for number in range(5)])
     assert all(isinstance(answer, Appended) for answer in answers)
     assert len({answer.version for answer in answers}) >= 3

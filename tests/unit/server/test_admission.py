@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from turnstile.api.http.responses import Response
-from turnstile.api.waits import Waits
 from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import NotAuthenticated, Throttled, TurnstileError
+from turnstile.store.shares import Shares
 from turnstile_server.admission import Admission, Visit
 from turnstile_server.supervisor import most_connections
 
@@ -199,7 +199,7 @@ def test_a_turn_is_free_again_after_a_body_that_is_refused(door: Door) -> None:
 
 
 def test_i12_waits_for_events_are_shared_between_principals() -> None:
-    waits = Waits(most=3, each=2)
+    waits = Shares(most=3, each=2)
     assert [waits.begin("a") for _ in range(3)] == [True, True, False]
     assert [waits.begin("b") for _ in range(2)] == [True, False], "the third wait of all"
     waits.end("a")

@@ -50,9 +50,8 @@ __all__ = ["CATALOG_MANAGED", "ROW_TRACKING_DOMAIN", "Content", "read_content"]
 # -- what only the table can tell --------------------------------------------------------------------------------------
 
 PRODUCER_APP: Final = "turnstile.rows/"
-"""The beginning of the application ids of producers of rows (``turnstile_rows.commits``): the rows
-of their requests keep them apart (I26), so the HEAD does not count them as streaming applications.
-"""
+"""The beginning of the application ids of producers of rows (``ingest.turns``): the rows of their
+requests keep them apart (I26), so the HEAD does not count them as streaming applications."""
 
 _SUSPENDED: Final = "delta.rowTrackingSuspended"
 

@@ -281,13 +281,12 @@ def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
     table = table.slice(1)
     if len({name.lower() for name in names}) < len(names):
         raise InvalidRows("the header has a column twice", field="body", remedy="give each column once")
-    texts = {name: table.column(at).to_pylist() for at, name in enumerate(names)}
     known = {column.name.lower(): column for column in definition.schema}
     for name in names:
         if name.lower() not in known:
             raise _unknown(name, "header", definition)
     defaulted = columns_with_default(definition)
-    given = {name.lower(): values for name, values in texts.items()}
+    given = {name.lower(): table.column(at).to_pylist() for at, name in enumerate(names)}
     arrays = []
     for name, column in known.items():
         if name not in given and name in defaulted:

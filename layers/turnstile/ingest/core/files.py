@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -29,23 +29,36 @@ class EncodedFile(msgspec.Struct, frozen=True):
     rows: int
 
 
-def check_partitions(batches: Sequence[pa.RecordBatch], definition: Definition) -> None:
-    """Raises TooLarge for rows of too many partitions, DataMismatch for a partition value that
-    cannot be kept."""
-    if definition.partitions:
-        texts = {texts for batch in batches for texts, _ in split(batch, definition.partitions)}
-        _require_few(len(texts))
+Parts = dict[Texts, list[pa.RecordBatch]]
+"""Rows by partition, without the partition columns."""
+
+
+def parts_of(batches: Iterable[pa.RecordBatch], definition: Definition) -> Parts:
+    """Returns rows in the columns of the table by partition. Raises TooLarge for rows of too many
+    partitions, DataMismatch for a partition value that cannot be kept."""
+    parts: Parts = {}
+    for batch in batches:
+        for texts, rows in split(batch, definition.partitions):
+            parts.setdefault(texts, []).append(rows)
+        _require_few(len(parts))
+    return parts
+
+
+def encode_parts(requests: Iterable[Parts], definition: Definition) -> list[EncodedFile]:
+    """Returns the files of the rows of several requests. Raises TooLarge for rows of too many
+    partitions, Unsupported for columns without the ids that the table's files need."""
+    layout = Layout(definition)
+    together: Parts = {}
+    for parts in requests:
+        for texts, rows in parts.items():
+            together.setdefault(texts, []).extend(map(layout.rows, rows))
+        _require_few(len(together))
+    return [_encode(layout.partition_values(texts), rows, layout) for texts, rows in together.items()]
 
 
 def encode_files(batches: Sequence[pa.RecordBatch], definition: Definition) -> list[EncodedFile]:
-    """Returns the files of rows in the columns of the table. Raises as ``check_partitions``."""
-    layout = Layout(definition)
-    parts: dict[Texts, list[pa.RecordBatch]] = {}
-    for batch in batches:
-        for texts, rows in split(batch, definition.partitions):
-            parts.setdefault(texts, []).append(layout.rows(rows))
-        _require_few(len(parts))
-    return [_encode(layout.partition_values(texts), rows, layout) for texts, rows in parts.items()]
+    """Returns the files of one request's rows. Raises as ``parts_of`` and ``encode_parts``."""
+    return encode_parts([parts_of(batches, definition)], definition)
 
 
 def _require_few(partitions: int) -> None:
