@@ -39,7 +39,9 @@ class RowAppends:
         self._api = api
         self._deadline = deadline
 
-    def append_rows(self, rows: Any, *, id: str | None = None, wait_published: bool = False) -> int:
+    def append_rows(
+        self, rows: Any, *, id: str | None = None, wait_published: bool = False, evolve: bool = False
+    ) -> int:
         """Adds rows in one request and one commit; needs no access to storage. For more than a few
         megabytes: :meth:`producer`, or :meth:`append`.
 
@@ -49,6 +51,7 @@ class RowAppends:
                 rows, for as long as the server remembers it (30 days); the answer is the same.
             wait_published: wait until the version is in the table's folder, for readers without the
                 catalog.
+            evolve: add the columns to the table that the rows have and it lacks.
 
         Returns:
             The version that has the rows.
@@ -61,7 +64,7 @@ class RowAppends:
         """
         content, media = _encode(rows)
         headers = {"Idempotency-Key": id or str(uuid.uuid4()), "Content-Type": media}
-        return self.send_rows(content, headers, wait_published=wait_published)
+        return self.send_rows(content, headers, wait_published=wait_published, evolve=evolve)
 
     def producer(
         self,
@@ -70,6 +73,7 @@ class RowAppends:
         sequence: int | None = None,
         rows: int = BATCH_ROWS,
         size: int = BATCH_BYTES,
+        evolve: bool = False,
     ) -> Producer:
         """Returns a producer, which gathers rows and sends them in order, each exactly once.
 
@@ -78,11 +82,14 @@ class RowAppends:
             sequence: number of its first request. It has to be after the numbers that were used
                 under this name; by default it follows from the clock.
             rows, size: rows and bytes of a batch, after which it is sent.
+            evolve: as for :meth:`append_rows`.
         """
         first = time.time_ns() // 1_000 if sequence is None else sequence
-        return Producer(self, name or f"producer-{uuid.uuid4()}", first, rows, size)
+        return Producer(self, name or f"producer-{uuid.uuid4()}", first, rows, size, evolve=evolve)
 
-    def send_rows(self, content: bytes, headers: Mapping[str, str], *, wait_published: bool = False) -> int:
+    def send_rows(
+        self, content: bytes, headers: Mapping[str, str], *, wait_published: bool = False, evolve: bool = False
+    ) -> int:
         """Sends a request with rows until there is an answer; returns the version. Its identity is
         in ``headers``, so that it may be sent again. Raises as :meth:`append_rows`."""
         until = time.monotonic() + self._deadline
@@ -91,7 +98,9 @@ class RowAppends:
         def attempt() -> dict[str, Any]:
             nonlocal is_open
             try:
-                return self._api.append_rows(self.name, content, dict(headers), wait_published=wait_published)
+                return self._api.append_rows(
+                    self.name, content, dict(headers), wait_published=wait_published, evolves=evolve
+                )
             except ApiError as e:
                 is_open = is_open or e.ambiguous
                 raise
@@ -115,8 +124,11 @@ class Producer:
     before the first.
     """
 
-    def __init__(self, table: RowAppends, name: str, sequence: int, rows: int, size: int) -> None:
+    def __init__(
+        self, table: RowAppends, name: str, sequence: int, rows: int, size: int, *, evolve: bool = False
+    ) -> None:
         self._table = table
+        self._evolve = evolve
         self._rows = rows
         self._most = size
         self._lines = list[bytes]()
@@ -164,7 +176,8 @@ class Producer:
             self._unsent = batch
         identity = {"Turnstile-Producer": self.name, "Turnstile-Sequence": str(self.sequence)}
         try:
-            self.version = self._table.send_rows(b"\n".join(batch), {**identity, "Content-Type": _LINES})
+            headers = {**identity, "Content-Type": _LINES}
+            self.version = self._table.send_rows(b"\n".join(batch), headers, evolve=self._evolve)
         except ApiError as e:
             if not e.transient:
                 self._end_batch()

@@ -32,12 +32,13 @@ ProducerName = Annotated[
         metavar="NAME",
     ),
 ]
+Evolve = Annotated[bool, typer.Option("--evolve", help="Add the columns to the table that the rows have and it lacks.")]
 
 
 @with_api
 def ingest(
     api: Api, *, table: Table, file: File = None, format: FileFormat = None, batch_rows: BatchRows = 10_000,
-    producer: ProducerName = None, output: Format,
+    producer: ProducerName = None, evolve: Evolve = False, output: Format,
 ) -> None:  # fmt: skip
     """Add the rows of a file to a table. The server writes the files, so no key for the lake is
     needed.
@@ -49,10 +50,11 @@ def ingest(
     added = 0
     replayed = 0
     version: int | None = None
+    path = f"{name.path}/rows" + ("?schema=evolve" if evolve else "")
     try:
         with _open(file) as stream, out.progress(f"adding rows to {name}") as show:
             for number, part in enumerate(parts_of(stream, known, batch_rows), start=1):
-                answer = api.append_rows(f"{name.path}/rows", part.content, _headers(MEDIA[known], producer, number))
+                answer = api.append_rows(path, part.content, _headers(MEDIA[known], producer, number))
                 version = int(answer["version"])
                 added += int(answer.get("rows", 0))
                 replayed += part.rows if answer["outcome"] == "replayed" else 0

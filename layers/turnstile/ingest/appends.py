@@ -11,13 +11,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
-from turnstile.delta.core.decide import Conflict, Refused
+from turnstile.delta.core.decide import Refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.ingest.budget import ByteBudget
+from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.turns import Appended, RowsRequest, Tools, WaitingRows, engine_error, run_turn
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import UnsupportedTable
@@ -32,6 +33,9 @@ MEMBERS: Final = 90
 
 _PATIENCE_MS: Final = 5_000
 """How long a request waits in a line that does not move; then it is written alone."""
+
+_EVOLUTIONS: Final = 3
+"""How often columns are added for a request, after others changed the table in between."""
 
 _DEFINITIONS: Final = 1_000
 _BUDGET_BYTES: Final = 64 * 1024 * 1024
@@ -73,12 +77,12 @@ class RowAppender:
         )
         self._queue: _Queue = _RestingQueue(rest)
 
-    def append(self, catalog: str, request: RowsRequest) -> Appended | Conflict | Refused:
+    def append(self, catalog: str, request: RowsRequest) -> Appended | Refused:
         """Adds the rows to a table of ``catalog``.
 
         Returns:
-            The version with the rows; or the last refusal of the commit, where the table changed
-            during every attempt, or takes no commits.
+            The version with the rows; or a refusal, where the table changed during every attempt,
+            or takes no commits.
 
         Raises:
             InvalidRows: a row does not fit the table.
@@ -88,6 +92,20 @@ class RowAppender:
             OutcomeUnknown: it is not known whether the rows were added; the same request finds out.
             StorageFault, Throttled: nothing was added.
         """
+        for _ in range(_EVOLUTIONS):
+            try:
+                return self._append(catalog, request)
+            except InvalidRows:
+                if not request.evolves:
+                    raise
+                from turnstile.ingest.evolution import evolve
+
+                refused = evolve(self._tools, self._metadata, request)
+                if refused is not None:
+                    return refused
+        return self._append(catalog, request)
+
+    def _append(self, catalog: str, request: RowsRequest) -> Appended | Refused:
         waiting = WaitingRows(request, self._tools.key_of(catalog, request))
         try:
             self._apply(self._queue, waiting)

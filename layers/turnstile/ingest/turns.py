@@ -26,7 +26,7 @@ import msgspec
 from turnstile.catalog.changes.idempotency import KeyReused
 from turnstile.delta.commits import check_readable, head_of, read_head
 from turnstile.delta.core.content import PRODUCER_APP
-from turnstile.delta.core.decide import CONTENDED, Conflict, Refused, find_identity, not_active
+from turnstile.delta.core.decide import Refused, find_identity, not_active
 from turnstile.delta.core.head import ACTIVE, TableHead, tail_by_version
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
@@ -37,6 +37,7 @@ from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import EncodedFile, Parts, encode_parts, parts_of
 from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
 from turnstile.store.core.errors import (
+    ErrorType,
     OutcomeUnknown,
     StorageFault,
     Throttled,
@@ -53,18 +54,28 @@ from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch, Unsupported
 
 ENGINE: Final = "turnstile-rows"
+CHANGING: Final = Refused(
+    ErrorType.CONCURRENT_CHANGE,
+    "the table changed during every attempt",
+    "send the same request again",
+    details={"retry_after_ms": 100},
+)
+"""The refusal after the last attempt; nothing was added."""
+
 _ATTEMPTS: Final = 5
 _TURN_BYTES: Final = 8 * 1024 * 1024
 """Bytes of the requests of one commit, unless the first one alone has more."""
 
 
 class RowsRequest(msgspec.Struct, frozen=True):
-    """The rows of a request, after decompression; ``media``: one of ``core.bodies.FORMATS``."""
+    """The rows of a request, after decompression; ``media``: one of ``core.bodies.FORMATS``;
+    ``evolves``: columns that the table lacks are added to it."""
 
     table_id: str
     plain: bytes
     media: str
     identity: Identity
+    evolves: bool = False
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -76,7 +87,7 @@ class Appended(msgspec.Struct, frozen=True):
     replayed: bool
 
 
-class WaitingRows(Waiting[Appended | Conflict | Refused]):
+class WaitingRows(Waiting[Appended | Refused]):
     """A request in the line of its table. ``key``: of the row that remembers it, empty for a
     request without an identity; ``tries``: how often it was part of a commit."""
 
@@ -251,8 +262,10 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
         return
     decision = answer.members[0].decision
     for one in judged:
-        if isinstance(decision, Refused) or one.waiting.tries >= _ATTEMPTS:
+        if isinstance(decision, Refused):
             one.waiting.settle(decision)
+        elif one.waiting.tries >= _ATTEMPTS:
+            one.waiting.settle(CHANGING)
 
 
 def _settle_taken(tools: Tools, head: TableHead, taken: RowsTaken, txn: str, judged: Sequence[_Judged]) -> None:
@@ -262,7 +275,7 @@ def _settle_taken(tools: Tools, head: TableHead, taken: RowsTaken, txn: str, jud
         _settle_ratified(judged, _version_of(tools, head, txn))
     for one in judged:
         if one.waiting.tries >= _ATTEMPTS:
-            one.waiting.settle(CONTENDED)
+            one.waiting.settle(CHANGING)
 
 
 def _settle_ratified(judged: Sequence[_Judged], version: int) -> None:

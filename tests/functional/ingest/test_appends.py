@@ -270,7 +270,8 @@ def test_a_table_that_changes_during_every_attempt_is_a_conflict_without_rows(la
         before_next_write(lake.world, again)
 
     before_next_write(lake.world, again)
-    refused(lake.send(ROWS), 409, "CommitVersionConflict")
+    error = refused(lake.send(ROWS), 409, "ConcurrentChange")
+    assert error["retry_after_ms"] > 0 and "rebase" not in error["remedy"]
     assert lake.rows() == []
 
 

@@ -93,7 +93,7 @@ def test_a_conflict_shows_no_content_of_other_commits(realm: Realm, monkeypatch:
 
     monkeypatch.setattr(realm.world.refs, "read_many", overtaken)
     answer = send("root", realm.table)
-    refused(answer, 409, "CommitVersionConflict")
+    refused(answer, 409, "ConcurrentChange")
     assert "secret" not in answer.text
 
 

@@ -6,12 +6,14 @@ import gzip
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import pyarrow as pa
 import pytest
 
+from tests.support.cli import run
 from tests.support.fakes.rows import ARROW, CSV, PARQUET, arrow_body, parquet_body
 from turnstile_client import Table, connect
 from turnstile_server import Server
@@ -43,7 +45,7 @@ def test_bodies_that_are_no_text_are_read_and_published(server: Server, table: T
         for version, (body, media, encoding) in enumerate(bodies, start=1):
             answer = send(http, table, body, media, **({"Content_Encoding": encoding} if encoding else {}))
             assert (answer.status_code, answer.json().get("version")) == (200, version), answer.text
-        path = f"/v1/tables/{table._load().table_id}/rows"
+        path = f"/v1/tables/{table._steps.load().table_id}/rows"
         last = http.post(path, json=[{"id": 3}], params={"wait": "publish"})
         assert (last.status_code, last.json()["published"]) == (200, True)
         assert send(http, table, b"x" * (4 * 1024 * 1024 + 1), CSV).status_code == 413
@@ -82,3 +84,33 @@ def test_i26_of_a_producers_requests_at_once_each_is_added_once(server: Server, 
         answers = set(pool.map(add, [number for number in range(6) for _ in range(2)]))
     assert len(answers) == 6, "each number has one version"
     assert sorted(table.read()["id"].to_pylist()) == list(range(6))
+
+
+def test_rows_that_were_added_are_counted_and_those_of_a_replay_are_not(server: Server, table: Table) -> None:
+    def counted() -> float:
+        with server.client() as http:
+            lines = http.get("/metrics").text.splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("turnstile_rows_added_total"))
+
+    before = counted()
+    key = str(uuid4())
+    table.append_rows([{"id": 1}, {"id": 2}], id=key)
+    table.append_rows([{"id": 1}, {"id": 2}], id=key)
+    assert counted() - before == 2
+
+
+def test_columns_that_the_table_lacks_are_added_from_every_client(server: Server, table: Table, tmp_path: Path) -> None:
+    table.append_rows([{"id": 1, "score": 0.5}], evolve=True)
+    with table.producer(evolve=True) as rows:
+        rows.add({"id": 2, "tags": ["a"]})
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"id": 3, "open": true}\n')
+    ended = run("ingest", table.name, str(file), "--evolve", "--url", server.url)
+    assert ended.exit_code == 0, ended.output
+    assert table.schema().names == ["id", "city", "score", "tags", "open"]
+    found = sorted(table.read(["id", "score", "tags", "open"]).to_pylist(), key=lambda row: row["id"])
+    assert found == [
+        {"id": 1, "score": 0.5, "tags": None, "open": None},
+        {"id": 2, "score": None, "tags": ["a"], "open": None},
+        {"id": 3, "score": None, "tags": None, "open": True},
+    ]

@@ -80,9 +80,12 @@ def _append(catalog: str, table_id: str) -> RowsAdded:
     from turnstile.ingest.core.identity import PRODUCER, SEQUENCE, identity_of
     from turnstile.ingest.turns import Appended, RowsRequest  # with pyarrow, which takes long to import
 
-    wait = Query("wait").text("wait")
-    if wait not in (None, "publish"):
-        raise InvalidRequest(f"wait is {wait[:40]!r}", field="wait", remedy="leave it out, or wait=publish")
+    query = Query("wait", "schema")
+    wait = query.text("wait")
+    schema = query.text("schema")
+    for name, value, known in (("wait", wait, "publish"), ("schema", schema, "evolve")):
+        if value not in (None, known):
+            raise InvalidRequest(f"{name} is {value[:40]!r}", field=name, remedy=f"leave it out, or {name}={known}")
     request = current()
     headers = request.headers
     identity = identity_of(
@@ -96,14 +99,15 @@ def _append(catalog: str, table_id: str) -> RowsAdded:
         share.grow(len(request.body))
         plain = plain_body(request.body, headers.get("content-encoding", ""))
         share.grow(len(plain))
-        answer = here.row_appender.append(catalog, RowsRequest(table_id, plain, media, identity))
+        rows = RowsRequest(table_id, plain, media, identity, evolves=schema is not None)
+        answer = here.row_appender.append(catalog, rows)
     if not isinstance(answer, Appended):
         raise commit_error(here, CommitRequest(table_id, None), answer, may_read=False)
     outcome: Literal["added", "replayed"] = "replayed" if answer.replayed else "added"
     note(table_id=table_id, version=answer.version, rows=answer.rows, outcome=outcome)
     published = UNSET if wait is None else _wait_until_published(table_id, answer.version)
-    rows = UNSET if answer.rows is None else answer.rows
-    return RowsAdded(table_id, outcome, answer.version, rows, published)
+    added = UNSET if answer.rows is None else answer.rows
+    return RowsAdded(table_id, outcome, answer.version, added, published)
 
 
 def _wait_until_published(table_id: str, version: int) -> bool:

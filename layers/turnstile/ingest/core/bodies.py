@@ -68,6 +68,9 @@ FORMATS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Media types, and the formats that they stand for."""
 
+Row = dict[str, Any]
+PlaceOf = Callable[[int], str]
+
 
 # -- compression -------------------------------------------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ def rows_of(plain: bytes, media: str, definition: Definition) -> list[pa.RecordB
     try:
         match FORMATS[media]:
             case "application/json" | "application/x-ndjson":
-                found = _of_json(plain, definition, is_array=media == JSON and plain.lstrip()[:1] == b"[")
+                found = _of_json(plain, media, definition)
             case "text/csv":
                 found = _of_csv(plain, definition)
             case "application/vnd.apache.arrow.stream":
@@ -150,14 +153,21 @@ def _require_fits(rows: int, definition: Definition) -> None:
         raise TooLarge(text, field="body", remedy=_FEWER, limit=_VALUES, size=rows * len(definition.schema))
 
 
-def _of_json(plain: bytes, definition: Definition, *, is_array: bool) -> list[pa.RecordBatch]:
+def _of_json(plain: bytes, media: str, definition: Definition) -> list[pa.RecordBatch]:
+    hook = Decimal if any(types.is_decimal(leaf) for leaf in _leaves(definition.schema)) else None
+    rows, place_of = json_rows(plain, media, hook)
+    _require_fits(len(rows), definition)
+    return [_batch(rows, place_of, definition)]
+
+
+def json_rows(plain: bytes, media: str, hook: type[Decimal] | None = None) -> tuple[list[Row], PlaceOf]:
+    """Returns the rows of a body of JSON, and the function that names the place of a row. ``hook``:
+    the type of numbers with a fraction. Raises InvalidRows and TooLarge."""
     if plain.count(b"{") + plain.count(b"[") > _BRACKETS or plain.count(b",") > _COMMAS:
         text = f"the body has more than {_BRACKETS} objects and arrays, or {_COMMAS} values"
         raise TooLarge(text, field="body", remedy=_FEWER, limit=_COMMAS)
-    hook = Decimal if any(types.is_decimal(leaf) for leaf in _leaves(definition.schema)) else None
-    rows, place_of = _array_rows(plain, hook) if is_array else _line_rows(plain, hook)
-    _require_fits(len(rows), definition)
-    return [_batch(rows, place_of, definition)]
+    is_array = FORMATS[media] == JSON and plain.lstrip()[:1] == b"["
+    return _array_rows(plain, hook) if is_array else _line_rows(plain, hook)
 
 
 def _leaves(fields: Iterable[pa.Field]) -> Iterable[pa.DataType]:
@@ -166,10 +176,6 @@ def _leaves(fields: Iterable[pa.Field]) -> Iterable[pa.DataType]:
         yield field.type
         if types.is_nested(field.type):
             yield from _leaves(field.type.field(at) for at in range(field.type.num_fields))
-
-
-Row = dict[str, Any]
-PlaceOf = Callable[[int], str]
 
 
 def _array_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], PlaceOf]:
@@ -251,7 +257,7 @@ def _unknown(name: str, place: str, definition: Definition) -> InvalidRows:
 def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
     """Rows of texts: Arrow's reader splits them, and every text is converted as one of JSON. The
     header is a row like the others to the reader, so that it guesses no type."""
-    columns = _columns_of_csv(plain)
+    columns = len(csv_header(plain))
     if columns > len(definition.schema) + 1_000:
         raise InvalidRows(f"the header has {columns} columns, and the table {len(definition.schema)}", field="body")
     bad: list[str] = []
@@ -297,12 +303,12 @@ def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
     return [pa.RecordBatch.from_arrays(arrays, schema=definition.schema)]
 
 
-def _columns_of_csv(plain: bytes) -> int:
-    """How many columns the header has. Raises InvalidRows for a body that is cut within a value."""
+def csv_header(plain: bytes) -> list[str]:
+    """The names of the columns. Raises InvalidRows for a body that is cut within a value."""
     if plain.count(b'"') % 2:
         raise InvalidRows("the body is no CSV: a quotation mark has no partner", field="body", remedy="send it whole")
     try:
-        return len(next(csv.reader(io.StringIO(plain.decode(), newline="")), ()))
+        return next(csv.reader(io.StringIO(plain.decode(), newline="")), [])
     except (csv.Error, UnicodeError) as error:
         raise InvalidRows(f"the body is no CSV: {error}", field="body") from None
 

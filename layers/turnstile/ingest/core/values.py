@@ -79,7 +79,8 @@ def column_of(values: Sequence[Any], column: pa.Field, place_of: Callable[[int],
     if not column.nullable and type(None) in kinds:
         at = next(at for at, value in enumerate(values) if value is None)
         raise InvalidRows(f"{place_of(at)}: column {column.name!r} takes no nulls, and the row has no value for it")
-    if any(is_kind(column.type) and kinds <= usual for is_kind, usual in _USUAL):
+    is_rounded = int in kinds and types.is_floating(column.type) and any(map(_is_long, values))
+    if not is_rounded and any(is_kind(column.type) and kinds <= usual for is_kind, usual in _USUAL):
         try:
             return pa.array(values, column.type)
         except (pa.ArrowException, OverflowError, UnicodeError):
@@ -93,6 +94,11 @@ def column_of(values: Sequence[Any], column: pa.Field, place_of: Callable[[int],
             name = column.name + error.path
             raise InvalidRows(f"{place_of(at)}: column {name!r}: {error.problem}", field=name) from None
     return pa.array(converted, column.type)
+
+
+def _is_long(value: Any) -> bool:
+    """Whether this is a whole number that a double may not hold."""
+    return type(value) is int and abs(value) > _EXACT
 
 
 def converter(type: pa.DataType) -> Convert:
@@ -157,6 +163,8 @@ def _float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _misfit(value, "a number")
     try:
+        if _is_long(value) and float(value) != value:
+            raise BadValue(f"the number {excerpt(value)} has more digits than the column holds")
         return _finite(float(value), value)
     except OverflowError:
         raise _too_great(value) from None
