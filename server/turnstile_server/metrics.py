@@ -62,6 +62,7 @@ class RequestMetrics:
         self._seconds = Histogram(
             "turnstile_request_seconds", "Time to answer", ["operation"], buckets=_SECONDS, registry=None
         )
+        self._rows = Counter("turnstile_rows_added", "Rows that came over HTTP and were added", registry=None)
         self._children: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
@@ -71,6 +72,8 @@ class RequestMetrics:
             self._children[operation, status] = children
         children[0].inc()
         children[1].observe(duration_ms / 1000)
+        if rows := more.get("rows"):
+            self._rows.inc(rows)
         if "conflicts" in more:
             self._conflicts.add(operation, more)
         if fault is not None:

@@ -51,8 +51,8 @@ class Reading:
 
 @with_api
 def top(api: Api, *, every: Every = 2.0, count: Count = None, output: Format) -> None:
-    """Show the present activity of the service: commits, conflicts, lag of publishing, the busiest
-    operations and tables.
+    """Show the present activity of the service: commits, rows over HTTP, conflicts, lag of
+    publishing, the busiest operations and tables.
 
     On a terminal the screen is drawn anew every two seconds until Ctrl-C; elsewhere it is printed
     once. -o json prints one object for each interval. A deployment has no figures of requests here:
@@ -163,14 +163,20 @@ def _requests(counted: Figures, now: Figures, seconds: float) -> dict[str, Any]:
     ]
     ratified, conflicts = (sum(by.get(status, 0.0) for by in commits) for status in ("200", "409"))
     swept_s = next((value for (name, _), value in now.items() if name == "turnstile_swept_seconds"), None)
-    published = sum(value for (name, _), value in counted.items() if name == "turnstile_published_versions_total")
+    published = _total(counted, "turnstile_published_versions_total")
+    rows = _total(counted, "turnstile_rows_added_total")
     return {
         "conflicts_percent": round(100 * conflicts / (ratified + conflicts), 1) if ratified + conflicts else None,
         "published_per_s": round(published / seconds, 2),
+        "rows_per_s": round(rows / seconds, 2),
         "publish_lag": _quantiles(counted, "turnstile_publish_lag_seconds"),
         "swept_at": None if not swept_s else int(swept_s * 1000),
         "operations": sorted(operations, key=lambda row: (-row["per_s"], row["operation"]))[:MOST_ROWS],
     }
+
+
+def _total(counted: Figures, counter: str) -> float:
+    return sum(value for (name, _), value in counted.items() if name == counter)
 
 
 def _quantiles(counted: Figures, histogram: str, **labels: str) -> dict[str, float | None]:
@@ -224,8 +230,9 @@ def render(document: Mapping[str, Any], url: str) -> RenderableType:
         swept = (
             "not yet" if requests["swept_at"] is None else f"{out.span(time.time() * 1000 - requests['swept_at'])} ago"
         )
+        rows = f"rows {requests['rows_per_s']}/s   " if requests["rows_per_s"] else ""
         parts.append(
-            f"commits {document['commits_per_s']}/s   conflicts {'none' if not refused else f'{refused} %'}   "
+            f"commits {document['commits_per_s']}/s   {rows}conflicts {'none' if not refused else f'{refused} %'}   "
             f"published {requests['published_per_s']}/s, lag p50 {_ms(lag['p50_ms'])} p99 {_ms(lag['p99_ms'])}   sweep "
             f"{swept}"
         )

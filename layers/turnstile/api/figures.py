@@ -4,7 +4,7 @@
     alarms figures that infra/alarms.yaml reads, of a run in which one of them is not 0; nothing
              while all is well (default)
     all      every figure of every run, and of each operation of the API its duration, refusals and
-             failures
+             failures, and the rows that were added over HTTP
     none     nothing
 
 CloudWatch takes $0.30 a month for a metric, by the hours in which it has a value, and counts each
@@ -88,14 +88,16 @@ class RequestFigures:
     def __init__(self, service: str) -> None:
         self._kept = _Kept(service)
 
-    def record(self, operation: str, status: int, duration_ms: float) -> None:
-        """Writes one line of metrics for a request."""
+    def record(self, operation: str, status: int, duration_ms: float, rows: int | None = None) -> None:
+        """Writes one line of metrics for a request; ``rows`` that it added, if it may add some."""
         metrics = self._kept.metrics
         metrics.clear_metrics()  # powertools keeps them where metrics are disabled
         metrics.add_dimension("operation", operation)
         metrics.add_metric("duration", MetricUnit.Milliseconds, duration_ms)
         metrics.add_metric("refused", MetricUnit.Count, 1 if 400 <= status < 500 else 0)
         metrics.add_metric("failed", MetricUnit.Count, 1 if status >= 500 else 0)
+        if rows:
+            metrics.add_metric("rows", MetricUnit.Count, rows)
         metrics.flush_metrics()
 
 

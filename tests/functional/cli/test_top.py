@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli import run, service
-from turnstile_cli.commands.top import MOST_ROWS, Reading, parse, quantile_ms, summary
+from turnstile_cli.commands.top import MOST_ROWS, Reading, parse, quantile_ms, render, summary
 
 COMMITS = "POST /v1/tables/{table_id}/commits"
 
@@ -40,6 +40,15 @@ def test_rates_are_of_what_was_counted_between_the_readings() -> None:
     assert document["requests"]["conflicts_percent"] == 25.0
     [operation] = document["requests"]["operations"]
     assert (operation["per_s"], operation["refused_per_s"], operation["failed_per_s"]) == (22.0, 5.0, 2.0)
+
+
+def test_rows_over_http_are_counted_with_the_lag_until_folders_have_them() -> None:
+    before = reading(0.0, "turnstile_rows_added_total 500\n")
+    after = reading(2.0, "turnstile_rows_added_total 700\n")
+    document = summary(before, after)
+    assert document["requests"]["rows_per_s"] == 100.0
+    assert "rows 100.0/s" in str(render(document, "http://here").renderables[2])  # type: ignore[attr-defined]
+    assert "rows" not in str(render(summary(after, after), "http://here").renderables[2])  # type: ignore[attr-defined]
 
 
 def test_counters_of_a_server_that_was_started_anew_are_counted_from_nothing() -> None:

@@ -452,4 +452,4 @@ class LambdaTelemetry:
         write(f"{operation} {status}", exc_info=fault, cold_start=self._cold, **more)
         self._cold = False
         if self._figures is not None:
-            self._figures.record(operation, status, duration_ms)
+            self._figures.record(operation, status, duration_ms, more.get("rows"))
