@@ -7,6 +7,7 @@ table: there once, and no other.
 
     --producers 100 --tables 10 --rows 100    batches
     --producers 100 --tables 10 --rows 1      single rows
+    --maintain                                and a worker puts the files together meanwhile
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ import re
 import resource
 import selectors
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,6 +133,36 @@ def verify(url: str, token: str | None, tables: list[str], producers: list[Produ
             yield {"rows": len(found), "versions": lake.table(f"default.{table}").version()}
 
 
+@contextmanager
+def worker(server: Server, *, works: bool) -> Iterator[None]:
+    """Runs a process that puts small files together by policy; none unless it ``works``."""
+    if not works:
+        yield
+        return
+    with server.client() as api:
+        policy = {"enabled": "true", "target-file-size": "128mb"}
+        api.patch("/v1/catalogs/main/maintenance-policy", json={"set": policy}).raise_for_status()
+    command = [sys.executable, "-m", "turnstile_client.maintenance", "run", "--loop", "--pause-s", "1"]
+    environment = os.environ | {"TURNSTILE_URL": server.url, "TURNSTILE_TOKEN": server.token or ""}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def count_files(server: Server, tables: list[str]) -> int:
+    """The files of all tables, as far as they are published."""
+    with server.client() as api:
+        found = 0
+        for table in tables:
+            loaded = api.get(f"/v1/catalogs/main/namespaces/default/tables/{table}").raise_for_status().json()
+            shown = api.get(f"/v1/tables/{loaded['table_id']}/maintenance").raise_for_status().json()
+            found += shown["files"]["files"]
+        return found
+
+
 def heat(server: Server, options: argparse.Namespace) -> dict[str, Any]:
     tables = [f"rows_{uuid.uuid4().hex[:10]}" for _ in range(options.tables)]
     with connect(server.url, token=server.token) as lake:
@@ -143,8 +177,9 @@ def heat(server: Server, options: argparse.Namespace) -> dict[str, Any]:
     cpu = cpu_s(server.pids)
     own = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
-    ms, refused = play(producers, options.seconds)
-    seconds = time.perf_counter() - began
+    with worker(server, works=options.maintain):
+        ms, refused = play(producers, options.seconds)
+        seconds = time.perf_counter() - began
     cpu = cpu_s(server.pids) - cpu
     spent = resource.getrusage(resource.RUSAGE_SELF)
     own_cpu = spent.ru_utime + spent.ru_stime - own.ru_utime - own.ru_stime
@@ -164,6 +199,7 @@ def heat(server: Server, options: argparse.Namespace) -> dict[str, Any]:
         "p99_ms": round(ms[int(len(ms) * 0.99)], 1),
         "cpu_ms": round(cpu * 1000 / len(ms), 2),
         "sender_cpu_ms": round(own_cpu * 1000 / len(ms), 2),
+        "files": count_files(server, tables),
         "refused": dict(refused),
         "load": round(os.getloadavg()[0], 1),
     }
@@ -177,6 +213,7 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=10)
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 100], help="of a request; a heat for each")
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--maintain", action="store_true", help="a worker puts small files together meanwhile")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--workers", type=int, default=default_workers(), help="HTTP processes of the server")
     parser.add_argument("--threads", type=int, default=32, help="requests that one of them answers at once")

@@ -193,12 +193,19 @@ class Api:
         return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)  # type: ignore[no-any-return]
 
     def append_rows(
-        self, name: str, content: bytes, headers: dict[str, str], *, wait_published: bool = False
+        self,
+        name: str,
+        content: bytes,
+        headers: dict[str, str],
+        *,
+        wait_published: bool = False,
+        evolves: bool = False,
     ) -> dict[str, Any]:
         """Adds rows to the table ``namespace.table``: a single attempt. ``headers`` say the format
-        of ``content``, and identify the request."""
+        of ``content``, and identify the request. ``evolves``: columns that the table lacks are
+        added to it."""
         namespace, _, table = name.rpartition(".")
-        query = {"wait": "publish" if wait_published else None}
+        query = {"wait": "publish" if wait_published else None, "schema": "evolve" if evolves else None}
         route = self._table(namespace, table, "rows")
         return self.http.once("rows", "POST", route, query=query, headers=headers, content=content)  # type: ignore[no-any-return]
 

@@ -30,14 +30,14 @@ class DataFile:
     stats: str
     rows: int
 
-    def add(self) -> dict[str, Any]:
+    def add(self, *, changes_data: bool = True) -> dict[str, Any]:
         """Its ``add`` action."""
         added = {
             "path": self.path,
             "partitionValues": dict(self.partition_values),
             "size": self.size,
             "modificationTime": self.modified_ms,
-            "dataChange": True,
+            "dataChange": changes_data,
             "stats": self.stats,
         }
         return {"add": added}
@@ -100,6 +100,59 @@ def delete(
     return _replacing(id, now_ms, base, "DELETE", {"predicate": _json([where])}, files=files, removed=removed)
 
 
+def add_columns(
+    id: str,
+    now_ms: int,
+    base: int,
+    *,
+    metadata: Mapping[str, Any],
+    columns: Sequence[Mapping[str, Any]],
+    engine: str = ENGINE,
+) -> str:
+    """The content of a commit after version ``base`` with the table's new ``metaData`` action,
+    which has ``columns`` in addition."""
+    parameters = {"columns": _json([{"column": dict(column)} for column in columns])}
+    info = _info(id, now_ms, "ADD COLUMNS", parameters, engine) | {"readVersion": base, "isBlindAppend": False}
+    return _lines([{"commitInfo": info}, {"metaData": dict(metadata)}])
+
+
+def rewrite(
+    id: str,
+    now_ms: int,
+    base: int,
+    *,
+    files: Sequence[DataFile],
+    removed: Sequence[Mapping[str, Any]],
+    purges: bool,
+    high_water: int | None = None,
+) -> str:
+    """The content of a commit that has the rows of the files ``removed`` of version ``base`` in
+    other files, and changes no row. ``purges``: because of deletion vectors. ``high_water``: the
+    highest row id that is assigned, of a table whose files have row ids."""
+    operation = "REORG" if purges else "OPTIMIZE"
+    parameters = {"predicate": "[]", "auto": "false"} | (
+        {"applyPurge": "true"} if purges else {"zOrderBy": "[]", "clusterBy": "[]"}
+    )
+    metrics = {
+        "numAddedFiles": str(len(files)),
+        "numAddedBytes": str(sum(file.size for file in files)),
+        "numRemovedFiles": str(len(removed)),
+        "numRemovedBytes": str(sum(int(file["size"]) for file in removed)),
+    }
+    info = _info(id, now_ms, operation, parameters)
+    info |= {"readVersion": base, "isBlindAppend": False, "operationMetrics": metrics}
+    actions: list[dict[str, Any]] = [_remove(file, now_ms, changes_data=False) for file in removed]
+    adds = [file.add(changes_data=False) for file in files]
+    if high_water is not None:
+        info["tags"] = {"delta.rowTracking.preserved": "true"}
+        for file, add in zip(files, adds, strict=True):
+            add["add"] |= {"baseRowId": high_water + 1, "defaultRowCommitVersion": base + 1}
+            high_water += file.rows
+        mark = _json({"rowIdHighWaterMark": high_water})
+        actions.append({"domainMetadata": {"domain": "delta.rowTracking", "configuration": mark, "removed": False}})
+    return _lines([{"commitInfo": info}, *actions, *adds])
+
+
 def _replacing(
     id: str,
     now_ms: int,
@@ -114,13 +167,13 @@ def _replacing(
     return _lines([{"commitInfo": info}, *(_remove(file, now_ms) for file in removed), *(file.add() for file in files)])
 
 
-def _remove(file: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+def _remove(file: Mapping[str, Any], now_ms: int, *, changes_data: bool = True) -> dict[str, Any]:
     kept = {name: file[name] for name in _KEPT if file.get(name) is not None}
     return {
         "remove": {
             "path": file["path"],
             "deletionTimestamp": now_ms,
-            "dataChange": True,
+            "dataChange": changes_data,
             "extendedFileMetadata": True,
             **kept,
         }

@@ -189,6 +189,15 @@ def check_overwritable(definition: Definition) -> None:
         raise Unsupported("the table is append-only (delta.appendOnly): its rows cannot be overwritten")
 
 
+def check_rewritable(definition: Definition) -> None:
+    """Raises :class:`Unsupported` for a table whose rows cannot be put into other files here."""
+    _check_features((definition.reader_features | definition.writer_features) - APPENDABLE, "rewritten")
+    if definition.clustering:
+        columns = ", ".join(definition.clustering)
+        raise Unsupported(f"the table is clustered by {columns}, and its files are not ordered here: {_REMEDY}")
+    _ = definition.stored_schema
+
+
 def columns_with_default(definition: Definition) -> frozenset[str]:
     """The columns, in lower case, that another engine gives a value other than null where a row has
     none."""

@@ -58,7 +58,8 @@ def _arrow_field(field: Mapping[str, Any], above: str, mapping: str) -> pa.Field
     for member in ("delta.columnMapping.physicalName", "delta.columnMapping.id"):
         if member not in metadata:
             raise Unsupported(f"the table maps its columns, and its column {name!r} has no {member}")
-    id = {FIELD_ID: str(metadata["delta.columnMapping.id"])} if mapping == "id" else None
+    number = metadata["delta.columnMapping.id"]
+    id = {FIELD_ID: str(number)} if mapping == "id" and number is not None else None
     return pa.field(metadata["delta.columnMapping.physicalName"], type, nullable=nullable, metadata=id)
 
 

@@ -6,19 +6,21 @@ from __future__ import annotations
 import datetime as dt
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
-from turnstile_client.errors import ApiError, DataMismatch
+from turnstile_client.errors import ApiError, ClientError, DataMismatch, Unsupported
 from turnstile_client.files import stream_of
 from turnstile_client.storage import Storage, Vended, checked_options
 from turnstile_client.table import Table
 from turnstile_http.api import Api, moment_body
 from turnstile_http.http import Http, now_ms, path
+from turnstile_http.maintenance import TERM_S, Job, Progress, TableRun, do_due_work
 from turnstile_http.names import check_name, dotted_name
 from turnstile_rows import commits
 from turnstile_rows.definitions import new_definition
@@ -90,6 +92,51 @@ class Lake:
     def namespaces(self) -> list[str]:
         """The names of all namespaces, levels joined by dots. Raises :class:`ApiError`."""
         return self._api.namespaces()
+
+    def maintain(
+        self,
+        tables: Iterable[str] | None = None,
+        *,
+        term_s: float = TERM_S,
+        dpus: float = 0,
+        progress: Callable[[str, Progress], None] | None = None,
+    ) -> Iterator[TableRun]:
+        """Puts small files together and purges deletion vectors where that is due by the policies
+        of tables (docs/maintenance.md), one table after the other, and yields the result for each.
+        A table that fails is reported, and the others go on.
+
+        Args:
+            tables: ``namespace.table``; all Delta tables of the catalog without it.
+            term_s: how many seconds a lease lasts. If a worker dies, another one can take the table
+                after that time.
+            dpus: the capacity of this process, for budgets of DPU-hours.
+            progress: called with a table's name and each step.
+        """
+        if isinstance(tables, str):
+            raise TypeError(f"tables={tables!r}: a list of names, as in [{tables!r}]")
+        if tables is None:
+            tables = (f"{namespace}.{name}" for namespace in self.namespaces() for name in self.tables(namespace))
+        for name in tables:
+            try:
+                table = self.table(name)
+                table_id = table.check_rewritable()
+            except Unsupported as e:  # left to a worker with an engine: a failure would set the table aside for it, too
+                yield TableRun(name, "unsupported", str(e))
+                continue
+            except (ClientError, ValueError, ApiError) as e:
+                yield TableRun(name, "failed", str(e))
+                continue
+            operations = {"optimize": _job(partial(table.optimize, gradual=True)), "reorg": _job(table.reorg)}
+            yield do_due_work(
+                self._api,
+                name,
+                table_id,
+                operations,
+                term_s=term_s,
+                dpus=dpus,
+                worded=(ValueError, ClientError, ApiError),
+                progress=progress,
+            )
 
     def create_namespace(
         self, name: str, comment: str | None = None, properties: Mapping[str, str] | None = None
@@ -226,6 +273,11 @@ class Lake:
         return Vended(
             config["s3.access-key-id"], config["s3.secret-access-key"], token, expires / 1000 if expires else None
         )
+
+
+def _job(rewrite: Callable[..., Any]) -> Callable[[Job], object]:
+    """Carries out a job by a method of its table."""
+    return lambda job: rewrite(partitions=job.partitions, target_bytes=job.target_bytes, progress=job.report)
 
 
 def _full_name(name: str) -> str:

@@ -25,6 +25,7 @@ from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch
 from turnstile_rows.partitions import partition_value
 from turnstile_rows.shapes import is_named_alike, place_of, shape
+from turnstile_rows.tracking import RowTracking
 
 File = Mapping[str, Any]
 #: Spark writes times as INT96, which are nanoseconds where nothing else is said.
@@ -35,9 +36,18 @@ _FOOTERS_AT_ONCE: Final = 16
 
 class FileReader:
     """Reads rows of files of a table: the columns ``names`` of the rows for which ``filter`` is
-    true."""
+    true. With ``tracking`` two of them are those of the row ids
+    (:func:`turnstile_rows.tracking.with_row_ids`)."""
 
-    def __init__(self, storage: Storage, definition: Definition, names: Sequence[str], filter: Filter | None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        definition: Definition,
+        names: Sequence[str],
+        filter: Filter | None,
+        tracking: RowTracking | None = None,
+    ) -> None:
+        self._tracking = tracking
         self._storage = storage
         self._filter = filter
         # A partition column is no part of the files. Columns take null: a file may be older than a
@@ -62,6 +72,10 @@ class FileReader:
             yield from self._rows(files)
 
     def _rows(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+        if self._tracking is not None:  # ids follow from positions
+            for file in files:
+                yield from self._one_by_one(file)
+            return
         fragments, others = self._fragments([file for file in files if not file.get("deletionVector")])
         if fragments:
             dataset = ds.FileSystemDataset(fragments, self._whole, _FORMAT, self._storage.system())
@@ -121,10 +135,23 @@ class FileReader:
             places = {place_of(parquet.schema_arrow, column) for column in needed if column.name not in values}
             stored = [name for at, name in enumerate(parquet.schema_arrow.names) if at in places]
             for batch in parquet.iter_batches(_ROWS, columns=stored):
-                rows = batch if deleted is None else batch.take(kept_rows(deleted, first, batch.num_rows))
-                first += batch.num_rows
+                kept = None if deleted is None else kept_rows(deleted, first, batch.num_rows)
+                rows = batch if kept is None else batch.take(kept)
                 columns = [self._column(rows, column, values) for column in needed]
+                if self._tracking is not None:
+                    positions = pa.array(range(first, first + batch.num_rows), pa.int64())
+                    self._fill_ids(file, rows, positions if kept is None else positions.take(kept), columns)
+                first += batch.num_rows
                 yield from self._wanted_batches(columns)
+
+    def _fill_ids(self, file: File, rows: pa.RecordBatch, positions: pa.Array, columns: list[pa.Array]) -> None:
+        """Puts row ids and row commit versions into ``columns``."""
+        assert self._tracking is not None
+        for name in (self._tracking.ids, self._tracking.versions):
+            place = place_of(rows.schema, self._stored[name])
+            stored = None if place is None else rows.column(place)
+            at = self._needed_stored.get_field_index(name)
+            columns[at] = self._tracking.column(name, file, stored, positions)
 
     @staticmethod
     def _column(rows: pa.RecordBatch, column: pa.Field, values: Mapping[str, pa.Scalar]) -> pa.Array:
@@ -160,10 +187,10 @@ def columns_of(columns: Sequence[str] | None, definition: Definition) -> list[st
 def is_within(file: Mapping[str, Any], filter: Filter, definition: Definition) -> bool:
     """Whether the filter, on partition columns, is true of the rows of a file: a plan may show
     more."""
-    columns = {
-        name: pa.array([partition_value(file["partitionValues"].get(name), definition.schema.field(name).type,
-                                        name).as_py()],
-                       definition.schema.field(name).type)
-        for name in filter.columns
-    }  # fmt: skip
+    stored = dict(zip(definition.schema.names, definition.stored_schema.names, strict=True))
+    columns = {}
+    for name in filter.columns:
+        type = definition.schema.field(name).type
+        value = partition_value(file["partitionValues"].get(stored[name]), type, name)
+        columns[name] = pa.array([value.as_py()], type)
     return bool(pa.table(columns).filter(filter.expression).num_rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -14,35 +13,30 @@ import pyarrow.compute as pc
 
 from turnstile_client.core.filters import Filter, Where
 from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
-from turnstile_client.files import Writer, batches, stream_of, target_bytes
+from turnstile_client.files import Writer, target_bytes
 from turnstile_client.history import history_of
 from turnstile_client.reading import FileReader, columns_of, is_within
+from turnstile_client.rewriting import ATTEMPTS, Partitions, Report, rewrite
 from turnstile_client.rows import RowAppends
+from turnstile_client.steps import TableSteps, is_inline
 from turnstile_client.storage import Storage
-from turnstile_http import proposals
 from turnstile_http.api import Api
-from turnstile_http.http import path
-from turnstile_http.proposals import Proposal, ratify
+from turnstile_http.maintenance import Rewrite
+from turnstile_http.proposals import Proposal
 from turnstile_rows import commits
-from turnstile_rows.conforming import Conformer
 from turnstile_rows.definitions import (
     Definition,
     check_appendable,
     check_overwritable,
     check_readable,
-    columns_with_default,
+    check_rewritable,
 )
+from turnstile_rows.tracking import row_tracking
 
 log = logging.getLogger("turnstile_client")
 
-#: Bytes of a commit that travels in the request; a larger one goes by a staged file.
-INLINE_BYTES: Final = 200_000
-_PAGE: Final = 5000
 #: How often an append by a staged file is written for another version, after others were faster.
 _REBASES: Final = 30
-#: How often a plan is begun whose pages end before the last one.
-_PLANS: Final = 3
-_CONFLICTS: Final = frozenset({"CommitVersionConflict", "CommitConflict", "ConcurrentChange"})
 
 
 class Table(RowAppends):
@@ -52,28 +46,27 @@ class Table(RowAppends):
     def __init__(self, api: Api, name: str, storage: Callable[[str, str], Storage], deadline: float) -> None:
         super().__init__(api, deadline)
         self.name = name
-        self._open = storage
-        self._storage: tuple[str, Storage] | None = None
+        self._steps = TableSteps(api, name, storage, deadline)
 
     def __repr__(self) -> str:
         return f"Table({self._api.catalog}.{self.name})"
 
     def version(self) -> int:
         """The latest version. Raises :class:`ApiError`."""
-        return int(self._load().tail.latest)
+        return int(self._steps.load().tail.latest)
 
     def schema(self) -> pa.Schema:
         """The columns of the latest version. Raises :class:`ApiError`, and :class:`Unsupported` for
         a type that is not known."""
-        return Definition.of_loaded(self._load().metadata).schema
+        return Definition.of_loaded(self._steps.load().metadata).schema
 
     def history(self, limit: int = 20) -> list[dict[str, Any]]:
         """The newest commits, the newest first: ``version``, ``timestamp`` in ms, ``operation``,
         ``parameters``, ``metrics``, ``engine`` and ``id`` of each. Raises :class:`ApiError` and
         :class:`StorageFailure`.
         """
-        state = self._load()
-        return history_of(self._api, state.table_id, self._storage_of(state.table_id, state.location), limit)
+        state = self._steps.load()
+        return history_of(self._api, state.table_id, self._steps.storage_of(state.table_id, state.location), limit)
 
     def to_polars(
         self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
@@ -107,28 +100,28 @@ class Table(RowAppends):
                 id.
             ApiError: the server refused, or cannot be reached.
         """
-        state = self._load()
+        state = self._steps.load()
         if id and (earlier := self._earlier(state, id)) is not None:
             return earlier
         id = id or str(uuid.uuid4())
         definition = Definition.of_loaded(state.metadata)
         check_appendable(definition)
         base = int(state.tail.latest)
-        storage = self._storage_of(state.table_id, state.location)
-        writer = self._write(data, definition, storage)
+        storage = self._steps.storage_of(state.table_id, state.location)
+        writer = self._steps.write(data, definition, storage)
         if not writer.files:
             return base
-        content = commits.append(id, self._now_ms(), base, files=writer.files, definition=definition)
-        if len(content.encode()) > INLINE_BYTES:
+        content = commits.append(id, self._steps.now_ms(), base, files=writer.files, definition=definition)
+        if not is_inline(content):
             if definition.is_row_tracked:
                 writer.discard()
                 raise Unsupported(
-                    f"{self.name}: the server assigns the row ids of this table, and does so for commits of "
-                    f"{INLINE_BYTES} bytes at most; this one has {len(content.encode())}: append the rows in parts"
+                    f"{self.name}: the server assigns the row ids of this table, and does so for commits of a limited "
+                    f"size; this one has {len(content.encode())} bytes: append the rows in parts"
                 )
             return self._append_staged(state.table_id, storage, writer, definition=definition, id=id, base=base)
         body = {"version": None, "base": base, "inline": {"content": content}}
-        answer = self._propose(Proposal(state.table_id, base + 1, id, body), writer, is_ticket=True)
+        answer = self._steps.propose(Proposal(state.table_id, base + 1, id, body), writer, is_ticket=True)
         version = int(answer["version"])
         if not self._is_ours(answer, storage, writer):
             writer.discard()  # an earlier append with this id was committed
@@ -150,7 +143,7 @@ class Table(RowAppends):
             DataMismatch, Unsupported, OutcomeUnknown, ApiError: as :meth:`append`.
         """
         id = id or str(uuid.uuid4())
-        state = self._load()
+        state = self._steps.load()
         definition = Definition.of_loaded(state.metadata)
         check_overwritable(definition)
         filter = None if where is None else Filter(where, definition.fields, definition.schema)
@@ -159,22 +152,23 @@ class Table(RowAppends):
             raise DataMismatch(
                 f"where: {others} is no partition column; rows of a file cannot be replaced in part by this client"
             )
-        storage = self._storage_of(state.table_id, state.location)
-        version, _, planned = self._plan_files(state.table_id, filter, None)
+        storage = self._steps.storage_of(state.table_id, state.location)
+        version, _, planned = self._steps.plan_files(state.table_id, filter, None)
         removed = [file for file in planned if filter is None or is_within(file, filter, definition)]
-        writer = self._write(data, definition, storage, filter)
+        writer = self._steps.write(data, definition, storage, filter)
         shown = None if filter is None else filter.sql
         content = commits.overwrite(
             id,
-            self._now_ms(),
+            self._steps.now_ms(),
             version,
             files=writer.files,
             removed=removed,
             partitions=definition.partitions,
             where=shown,
         )
-        body = self._body(storage, version + 1, content)
-        return int(self._propose(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
+        body = self._steps.body_of(storage, version + 1, content)
+        proposal = Proposal(state.table_id, version + 1, id, body)
+        return int(self._steps.propose(proposal, writer, is_ticket=False)["version"])
 
     def delete(self, where: Where) -> int:
         """Removes the rows that ``where`` is true of. A file of which all rows are removed is
@@ -193,11 +187,11 @@ class Table(RowAppends):
             DataMismatch, OutcomeUnknown, ApiError: as :meth:`append`.
         """
         id = str(uuid.uuid4())
-        state = self._load()
+        state = self._steps.load()
         definition = Definition.of_loaded(state.metadata)
         check_overwritable(definition)
         filter = Filter(where, definition.fields, definition.schema)
-        version, definition, planned = self._plan_files(state.table_id, filter, None)
+        version, definition, planned = self._steps.plan_files(state.table_id, filter, None)
         check_overwritable(definition)
         filter = Filter(where, definition.fields, definition.schema)
         rewrites = not filter.columns <= set(definition.partitions)
@@ -206,7 +200,7 @@ class Table(RowAppends):
                 "the table has a change feed, for which this client writes no files: use an engine that does, such as "
                 "Spark"
             )
-        storage = self._storage_of(state.table_id, state.location)
+        storage = self._steps.storage_of(state.table_id, state.location)
         reader = FileReader(storage, definition, definition.schema.names, None)
         writer = Writer(storage, definition, target_bytes(definition))
         removed = []
@@ -229,9 +223,88 @@ class Table(RowAppends):
         if not removed:
             return version
         shown = filter.sql or str(where)
-        content = commits.delete(id, self._now_ms(), version, files=writer.files, removed=removed, where=shown)
-        body = self._body(storage, version + 1, content)
-        return int(self._propose(Proposal(state.table_id, version + 1, id, body), writer, is_ticket=False)["version"])
+        content = commits.delete(id, self._steps.now_ms(), version, files=writer.files, removed=removed, where=shown)
+        body = self._steps.body_of(storage, version + 1, content)
+        proposal = Proposal(state.table_id, version + 1, id, body)
+        return int(self._steps.propose(proposal, writer, is_ticket=False)["version"])
+
+    def optimize(
+        self,
+        where: Where | None = None,
+        *,
+        partitions: Partitions = (),
+        target_bytes: int | None = None,
+        gradual: bool = False,
+        attempts: int = ATTEMPTS,
+        progress: Report | None = None,
+    ) -> Rewrite:
+        """Puts files below ``target_bytes`` together, and changes no row. The replaced files stay
+        for readers of old versions, until VACUUM.
+
+        Args:
+            where: conditions on partition columns (:mod:`turnstile_client.core.filters`).
+            partitions: only these, by their values in the log.
+            target_bytes: size of the files that are written; by default ``delta.targetFileSize`` of
+                the table, or 128 MiB.
+            gradual: leave a file that is more than twice as large as the smaller files of its
+                partition together, so that each row is written a few times only, however often this
+                is called.
+            attempts: how often files that other commits changed meanwhile are planned anew.
+            progress: called with each step.
+
+        Returns:
+            Files and bytes before and after, and the committed versions.
+
+        Raises:
+            Unsupported: the table is clustered, or needs a feature that this client does not have.
+            DataMismatch: ``where`` names other columns.
+            OutcomeUnknown: it is unknown whether one of the commits was made. The rows are the same
+                in any case.
+            ApiError, StorageFailure: commits that were made before stay.
+        """
+        return rewrite(
+            self._steps,
+            where,
+            partitions,
+            target_bytes,
+            purges=False,
+            gradual=gradual,
+            attempts=attempts,
+            progress=progress,
+        )
+
+    def reorg(
+        self,
+        where: Where | None = None,
+        *,
+        partitions: Partitions = (),
+        target_bytes: int | None = None,
+        attempts: int = ATTEMPTS,
+        progress: Report | None = None,
+    ) -> Rewrite:
+        """Rewrites the files with deletion vectors, without the deleted rows. Arguments, result and
+        errors as :meth:`optimize`."""
+        return rewrite(
+            self._steps,
+            where,
+            partitions,
+            target_bytes,
+            purges=True,
+            gradual=False,
+            attempts=attempts,
+            progress=progress,
+        )
+
+    def check_rewritable(self) -> str:
+        """Returns the table's id. Raises :class:`Unsupported` for a table that :meth:`optimize`
+        refuses, and :class:`ApiError`."""
+        state = self._steps.load()
+        if state.pinned:
+            raise Unsupported(f"{self.name}: a clone of a Delta table is read-only")
+        definition = Definition.of_loaded(state.metadata)
+        check_rewritable(definition)
+        row_tracking(definition)
+        return str(state.table_id)
 
     def read(
         self, columns: Sequence[str] | None = None, *, where: Where | None = None, version: int | None = None
@@ -251,128 +324,33 @@ class Table(RowAppends):
             Unsupported: the table, or a file of it, needs a feature that this client does not have.
             ApiError: the server refused, or cannot be reached.
         """
-        state = self._load()
+        state = self._steps.load()
         definition = Definition.of_loaded(state.metadata)
         filter = None if where is None else Filter(where, definition.fields, definition.schema)
-        _, definition, files = self._plan_files(state.table_id, filter, version)
+        _, definition, files = self._steps.plan_files(state.table_id, filter, version)
         check_readable(definition)
         if where is not None:
             # by the columns of that version
             filter = Filter(where, definition.fields, definition.schema, definition.stored_schema)
         names = columns_of(columns, definition)
-        reader = FileReader(self._storage_of(state.table_id, state.location), definition, names, filter)
+        reader = FileReader(self._steps.storage_of(state.table_id, state.location), definition, names, filter)
         return pa.RecordBatchReader.from_batches(reader.schema, reader.rows(files))
 
     def outcome(self, id: str) -> int | None:
         """The version of the commit with this id; None if no commit that the server remembers has
         it. It may still come, as long as an attempt to make it is under way."""
-        return self._version_of(self._load(), id)
+        return self._steps.version_of(self._steps.load(), id)
 
-    # -- steps ---------------------------------------------------------------------------------------------------------
-
-    def _load(self) -> Any:
-        namespace, _, table = self.name.rpartition(".")
-        try:
-            return self._api.load(namespace, table)
-        except ApiError as e:
-            if e.type == "NoSuchTable" and (format := self._format()) is not None:
-                raise Unsupported(
-                    f"{self.name} is no Delta table but one of {format}: read it with a client of that format "
-                    f"(docs/iceberg.md)"
-                ) from e
-            raise
-
-    def _version_of(self, state: Any, id: str) -> int | None:
-        found = proposals.outcome_of(self._api, state.table_id, max(state.tail.latest, 1), id)
-        return found.version if found.outcome == "ratified" else None
+    # -- steps of an append --------------------------------------------------------------------------------------------
 
     def _earlier(self, state: Any, id: str) -> int | None:
         """The version of an earlier append with this id: to a proposal after the version of
         ``state`` the server compares only later commits."""
         try:
-            return self._version_of(state, id)
+            return self._steps.version_of(state, id)
         except ApiError as e:
             message = f"{self.name}: an earlier append with the id {id} could not be looked for: {e}"
             raise OutcomeUnknown(message, self.name, id) from e
-
-    def _format(self) -> str | None:
-        """The catalog's entry under the name of the table; None if there is none, or the caller may
-        not see it."""
-        levels = self.name.split(".")
-        route = path(
-            "v1", "catalogs", self._api.catalog, "namespaces", ".".join(levels[:-1]), "tables", levels[-1], "entry"
-        )
-        try:
-            return str(self._api.http.call("entry", "GET", route).get("format") or "another kind")
-        except ApiError:
-            return None
-
-    def _storage_of(self, table_id: str, location: str) -> Storage:
-        if self._storage is None or self._storage[0] != table_id:
-            self._storage = (table_id, self._open(table_id, location))
-        return self._storage[1]
-
-    def _now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def _write(self, data: Any, definition: Definition, storage: Storage, filter: Filter | None = None) -> Writer:
-        """Writes the files of the data; removes them if that does not succeed."""
-        reader = stream_of(data)
-        conformer = Conformer(reader.schema, definition.schema, columns_with_default(definition))
-        writer = Writer(storage, definition, target_bytes(definition))
-        try:
-            for batch in batches(reader):
-                for rows in conformer.conform(batch):
-                    if (
-                        filter is not None
-                        and pa.Table.from_batches([rows]).filter(filter.expression).num_rows < rows.num_rows
-                    ):
-                        raise DataMismatch("the data has rows that where is not true of: they would come twice")
-                    writer.write(rows)
-            writer.close()
-        except BaseException:
-            writer.discard()
-            raise
-        return writer
-
-    def _plan_files(
-        self, table_id: str, filter: Filter | None, version: int | None
-    ) -> tuple[int, Definition, list[Mapping[str, Any]]]:
-        """The version, its definition, and all files that may have rows which satisfy the
-        filter."""
-        question: dict[str, Any] = {"definition": True, "max_results": _PAGE}
-        if filter is not None and filter.sql is not None:
-            question["predicate"] = filter.sql
-        if version is not None:
-            question["version"] = version
-        attempts = 0
-        while True:
-            try:
-                return self._all_pages(table_id, question)
-            except (
-                ApiError
-            ) as e:  # what the pages were made from is gone: an index was replaced, or a log was cleaned up
-                attempts += 1
-                if e.body.get("field") != "page_token" or attempts == _PLANS:
-                    raise
-
-    def _all_pages(self, table_id: str, question: dict[str, Any]) -> tuple[int, Definition, list[Mapping[str, Any]]]:
-        page = self._api.plan(table_id, question)
-        files = list(page["files"])
-        first = page
-        while token := page.get("next_page_token"):
-            page = self._api.plan(table_id, {**question, "definition": False, "page_token": token})
-            files += page["files"]
-        return int(first["version"]), Definition.of_actions(first["definition"]), files
-
-    def _body(self, storage: Storage, version: int, content: str) -> dict[str, Any]:
-        """The proposal of a version: in the request, or by a staged file that is written now."""
-        size = len(content.encode())
-        if size <= INLINE_BYTES:
-            return {"version": version, "inline": {"content": content}}
-        name = f"{version:020d}.{uuid.uuid4()}.json"
-        storage.write(f"_delta_log/_staged_commits/{name}", content.encode())
-        return {"version": version, "staged": {"name": name, "size": size, "modified": self._now_ms()}}
 
     def _append_staged(
         self, table_id: str, storage: Storage, writer: Writer, *, definition: Definition, id: str, base: int
@@ -382,12 +360,12 @@ class Table(RowAppends):
         the table's definition, which is looked for each time.
         """
         for _ in range(_REBASES):
-            content = commits.append(id, self._now_ms(), base, files=writer.files, definition=definition)
-            proposal = Proposal(table_id, base + 1, id, self._body(storage, base + 1, content))
+            content = commits.append(id, self._steps.now_ms(), base, files=writer.files, definition=definition)
+            proposal = Proposal(table_id, base + 1, id, self._steps.body_of(storage, base + 1, content))
             try:
-                return int(self._propose(proposal, writer, is_ticket=False, keeps_files=True)["version"])
+                return int(self._steps.propose(proposal, writer, is_ticket=False, keeps_files=True)["version"])
             except Conflict:
-                state = self._load()
+                state = self._steps.load()
                 if state.table_id != table_id or Definition.of_loaded(state.metadata) != definition:
                     writer.discard()
                     raise
@@ -399,65 +377,6 @@ class Table(RowAppends):
                 base = state.tail.latest
         writer.discard()
         raise Conflict(f"{self.name}: others were faster {_REBASES} times", base)
-
-    def _propose(
-        self, proposal: Proposal, writer: Writer, *, is_ticket: bool, keeps_files: bool = False
-    ) -> dict[str, Any]:
-        """The commit as the server ratified it. Removes the files when it was refused for good, and
-        only then."""
-        try:
-            return (
-                self._send(proposal)
-                if is_ticket
-                else _shown_members(ratify(self._api, proposal, self._deadline).commit)
-            )
-        except proposals.OutcomeUnknown as e:
-            raise OutcomeUnknown(f"{self.name}: {e}", self.name, proposal.txn_id) from e
-        except ApiError as e:
-            if e.ambiguous:
-                message = f"{self.name}: the outcome of the commit {proposal.txn_id} is unknown: {e}"
-                raise OutcomeUnknown(message, self.name, proposal.txn_id) from e
-            if not keeps_files or e.type not in _CONFLICTS:
-                writer.discard()
-            if e.type in _CONFLICTS:
-                latest = e.body.get("latest")
-                raise Conflict(f"{self.name}: {e}", int(latest) if isinstance(latest, int) else None) from e
-            raise
-
-    def _send(self, ticket: Proposal) -> dict[str, Any]:
-        """Sends a ticket until there is an answer. Its transaction identifies it, so that it may be
-        sent again. After an attempt with an unknown outcome a refusal is no outcome, because that
-        attempt may still be carried out.
-        """
-        until = time.monotonic() + self._deadline
-        is_open = False
-
-        def attempt() -> dict[str, Any]:
-            nonlocal is_open
-            try:
-                answer: dict[str, Any] = self._api.propose(ticket.table_id, ticket.body)["commit"]
-                return answer
-            except ApiError as e:
-                is_open = is_open or e.ambiguous
-                raise
-
-        try:
-            return self._api.http.retrying(until)(attempt)
-        except ApiError as e:
-            if not is_open:
-                raise
-            found = self._ask(ticket)
-            if found is not None:
-                return found
-            raise proposals.OutcomeUnknown(ticket, self._deadline, e) from e
-
-    def _ask(self, ticket: Proposal) -> dict[str, Any] | None:
-        """The commit of a ticket without an answer, if the server says that there is one."""
-        try:
-            found = proposals.outcome_of(self._api, ticket.table_id, ticket.version, ticket.txn_id)
-        except ApiError:
-            return None
-        return {"version": found.version} if found.outcome == "ratified" else None
 
     def _is_ours(self, answer: Mapping[str, Any], storage: Storage, writer: Writer) -> bool:
         """Whether the commit has the files of this call, and not of an earlier append with the same
@@ -472,7 +391,3 @@ class Table(RowAppends):
                 )
                 return True
         return writer.files[0].path in commits.adds(content)
-
-
-def _shown_members(commit: Any) -> dict[str, Any]:
-    return {"version": commit.version}

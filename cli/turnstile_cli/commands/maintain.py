@@ -56,16 +56,16 @@ def table_(api: Api, *, table: Table, dry_run: DryRun = False, output: Format) -
     """Show the work that is due on a table, and why: 'turnstile maintain TABLE --dry-run' is short
     for it.
 
-    Rewriting files takes Spark: without --dry-run it prints the command that does it.
+    A worker rewrites files, with Spark or without: without --dry-run it prints the commands.
     """
     name = TableName.parse(table)
     if not dry_run:
         catalog = "" if name.catalog == CATALOG else f" --catalog {name.catalog}"
         raise usage(
-            f"'turnstile maintain {table}' rewrites no files by itself: that takes Spark",
-            f"python -m turnstile_spark.maintenance run --once --table {name.namespace}.{name.table}{catalog} --uri "
-            f"{api.url};"
-            " or give --dry-run",
+            f"'turnstile maintain {table}' rewrites no files by itself: a worker does",
+            f"python -m turnstile_client.maintenance run {name.namespace}.{name.table}{catalog} --uri {api.url}; "
+            f"with Spark: python -m turnstile_spark.maintenance run {name.namespace}.{name.table}{catalog} --uri "
+            f"{api.url}; or give --dry-run",
         )
     answer = api.get(f"/v1/tables/{name.table_id(api)}/maintenance")
     if output is Format.JSON:

@@ -10,8 +10,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from turnstile_http.maintenance import Progress
 from turnstile_spark.errors import TurnstileError
-from turnstile_spark.maintenance.rewrites import TARGET_BYTES, Progress
+from turnstile_spark.maintenance.rewrites import TARGET_BYTES
 from turnstile_spark.vacuum import VacuumStep
 
 
@@ -20,39 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     [NAMESPACE.TABLE]``, also for spark-submit. Exit code 1: files were left."""
     from turnstile_spark import attach, session
 
-    parser = argparse.ArgumentParser(
-        prog="turnstile_spark.maintenance", description="Rewrites the data files of a table, or removes old ones."
-    )
-    what = (
-        "compaction, purging deletion vectors, removing files that no pinned version needs; run: the due work by policy"
-    )
-    parser.add_argument("operation", choices=("optimize", "reorg", "vacuum", "run"), help=what)
-    parser.add_argument("table", nargs="?", help="namespace.table; run: only this one, by default all of the catalog")
-    parser.add_argument(
-        "--uri", default=os.environ.get("TURNSTILE_URL"), help="default: $TURNSTILE_URL; the token is $TURNSTILE_TOKEN"
-    )
-    parser.add_argument("--catalog", default="main")
-    parser.add_argument("--where", help="a predicate on partition columns")
-    parser.add_argument("--z-order-by", nargs="+", default=[], metavar="COLUMN")
-    parser.add_argument("--target-bytes", type=int, default=TARGET_BYTES)
-    parser.add_argument(
-        "--retention-hours", type=float, help="vacuum: how old a file is that goes; default: the table's"
-    )
-    parser.add_argument("--allow-short", action="store_true", help="vacuum: a retention of less than a week")
-    parser.add_argument("--dry-run", action="store_true", help="vacuum: only list the files to remove")
-    parser.add_argument(
-        "--lite", action="store_true", help="vacuum: only files that commits removed, without a listing"
-    )
-    parser.add_argument("--loop", action="store_true", help="run: look again after --pause-s, until it is ended")
-    parser.add_argument("--once", dest="loop", action="store_false", help="run: look at each table once (the default)")
-    parser.add_argument("--pause-s", type=float, default=300.0, help="run --loop: between two looks at all tables")
-    parser.add_argument(
-        "--term-s", type=float, default=300.0, help="run: after which another worker takes over from a dead one"
-    )
-    parser.add_argument("--dpus", type=float, default=0.0, help="run: capacity of this Spark, for budgets of DPU-hours")
-    parser.add_argument("--s3", action="store_true", help="tables are on S3")
-    parser.add_argument("--small", action="store_true", help="options for a laptop")
-    args = parser.parse_args(argv)
+    parser = new_parser()
+    args = parser.parse_intermixed_args(argv)  # the table may come after options
     if not args.uri:
         parser.error("--uri or the environment variable TURNSTILE_URL: the server's base URL")
     if args.operation == "reorg" and args.z_order_by:
@@ -86,6 +56,43 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
     sys.stdout.write(f"{result}\n")
     return 1 if result.left_files else 0
+
+
+def new_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="turnstile_spark.maintenance", description="Rewrites the data files of a table, or removes old ones."
+    )
+    what = (
+        "compaction, purging deletion vectors, removing files that no pinned version needs; run: the due work by policy"
+    )
+    parser.add_argument("operation", choices=("optimize", "reorg", "vacuum", "run"), help=what)
+    parser.add_argument("table", nargs="?", help="namespace.table; run: only this one, by default all of the catalog")
+    parser.add_argument(
+        "--uri", default=os.environ.get("TURNSTILE_URL"), help="default: $TURNSTILE_URL; the token is $TURNSTILE_TOKEN"
+    )
+    parser.add_argument("--catalog", default="main")
+    parser.add_argument("--where", help="a predicate on partition columns")
+    parser.add_argument("--z-order-by", nargs="+", default=[], metavar="COLUMN")
+    parser.add_argument("--target-bytes", type=int, default=TARGET_BYTES)
+    parser.add_argument(
+        "--retention-hours", type=float, help="vacuum: how old a file is that goes; default: the table's"
+    )
+    parser.add_argument("--allow-short", action="store_true", help="vacuum: a retention of less than a week")
+    parser.add_argument("--dry-run", action="store_true", help="vacuum: only list the files to remove")
+    parser.add_argument(
+        "--lite", action="store_true", help="vacuum: only files that commits removed, without a listing"
+    )
+    parser.add_argument("--loop", action="store_true", help="run: look again after --pause-s, until it is ended")
+    parser.add_argument("--once", dest="loop", action="store_false", help="run: look at each table once (the default)")
+    parser.add_argument("--pause-s", type=float, default=300.0, help="run --loop: between two looks at all tables")
+    parser.add_argument(
+        "--term-s", type=float, default=300.0, help="run: after which another worker takes over from a dead one"
+    )
+    parser.add_argument("--dpus", type=float, default=0.0, help="run: capacity of this Spark, for budgets of DPU-hours")
+    parser.add_argument("--s3", action="store_true", help="tables are on S3")
+    parser.add_argument("--small", action="store_true", help="options for a laptop")
+    return parser
 
 
 def _print_step(step: VacuumStep) -> None:

@@ -14,12 +14,13 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from delta import exceptions
 from pyspark import inheritable_thread_target
 
+from turnstile_http.maintenance import Progress, Rewrite
 from turnstile_spark.context import LakeContext
 from turnstile_spark.delta_table import DELTA, DeltaTable, activate, check_features, scala_seq
 from turnstile_spark.errors import turnstile_error
@@ -48,45 +49,6 @@ _CONFLICTS: Final = (
     exceptions.MetadataChangedException,
     exceptions.ProtocolChangedException,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A step of a rewrite: ``planned`` (bins were chosen), then for each bin ``rewritten`` (its
-    files are written, and not visible), and ``committed`` (as ``version``) or ``lost`` (another
-    commit changed one of its files; it is planned anew).
-    """
-
-    step: Literal["planned", "rewritten", "committed", "lost"]
-    bins: int
-    files: int
-    bytes: int
-    version: int | None = None
-
-
-@dataclass(slots=True)
-class Rewrite:
-    """The result of a rewrite. ``files`` and ``bytes`` ``_before`` and ``_after``: of the table
-    (within ``where``) at ``base_version`` and ``latest_version``; other writers' commits are in the
-    latter. ``versions``: the commits of this run, one for each bin. ``left_files``: chosen, but not
-    rewritten, because other commits changed them every time (``attempts``), or because no row was
-    left.
-    """
-
-    base_version: int
-    files_before: int
-    bytes_before: int
-    latest_version: int = 0
-    files_after: int = 0
-    bytes_after: int = 0
-    rewritten_files: int = 0
-    rewritten_bytes: int = 0
-    written_files: int = 0
-    written_bytes: int = 0
-    skipped_files: int = 0
-    left_files: int = 0
-    lost_bins: int = 0
-    versions: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

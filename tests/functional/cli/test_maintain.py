@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from tests.support.cli import run, service
+from turnstile_client.maintenance import new_parser as client_parser
+from turnstile_spark.maintenance.command import new_parser as spark_parser
 
 TABLE_ID = "11111111-1111-4111-8111-111111111111"
 NAMESPACE = "/v1/catalogs/main/namespaces/default"
@@ -70,8 +73,17 @@ def test_without_a_dry_run_it_says_what_does_the_work_and_does_nothing() -> None
     with service({}) as canned:
         ended = run("maintain", "other.default.visits", "--url", canned.url)
         assert ended.exit_code == 2 and canned.seen == []
-        assert "python -m turnstile_spark.maintenance run --once" in ended.stderr
-        assert "--catalog other" in ended.stderr and "default.visits" in ended.stderr
+    commands = re.findall(r"python -m (turnstile_\w+)\.maintenance ([^;\n]*)", " ".join(ended.stderr.split()))
+    parsers = {"turnstile_client": client_parser(), "turnstile_spark": spark_parser()}
+    assert [module for module, _ in commands] == list(parsers)
+    for module, arguments in commands:
+        given = parsers[module].parse_intermixed_args(arguments.split())
+        assert (given.operation, given.table, given.catalog, given.uri) == (
+            "run",
+            "default.visits",
+            "other",
+            canned.url,
+        )
 
 
 @pytest.mark.parametrize(

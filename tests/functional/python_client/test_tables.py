@@ -24,6 +24,7 @@ from tests.support.flaky import Flaky
 from tests.support.server import ServerOnS3, resting_background
 from tests.support.server import server_on_s3 as running_on_s3
 from turnstile_client import ApiError, Conflict, DataMismatch, Lake, OutcomeUnknown, Table, Unsupported, connect
+from turnstile_client.steps import TableSteps
 from turnstile_rows.definitions import _FOR_WRITERS, SETTABLE, Definition, new_definition
 from turnstile_server import Server
 
@@ -118,7 +119,7 @@ def test_an_append_with_one_id_is_committed_once_and_the_files_of_the_second_are
 
 def leave_the_tail(server: Server, table: Table, version: int) -> None:
     """Appends and publishes until the table's HEAD has no entry of the version."""
-    table_id = table._load().table_id
+    table_id = table._steps.load().table_id
     with server.client() as api:
         while api.get(f"/v1/tables/{table_id}/head").json()["tail"][0]["version"] <= version:
             table.append(rows(2))
@@ -129,7 +130,7 @@ def leave_the_tail(server: Server, table: Table, version: int) -> None:
 def test_i26_an_append_with_one_id_is_committed_once_also_after_its_version_has_left_the_tail(
     server: Server, table: Table, monkeypatch: pytest.MonkeyPatch, inline_bytes: int
 ) -> None:
-    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", inline_bytes)
+    monkeypatch.setattr("turnstile_client.steps.INLINE_BYTES", inline_bytes)
     assert table.append(rows(1), id="message-1") == 1
     leave_the_tail(server, table, 1)
     before = files(server, table)
@@ -147,11 +148,11 @@ def test_i26_an_append_with_the_same_id_that_came_between_and_left_the_tail_is_f
     def overtaken(self: Table, state: Any, id: str) -> int | None:
         monkeypatch.setattr(Table, "_earlier", look)
         found = look(self, state, id)
-        assert Table(self._api, self.name, self._open, 60.0).append(rows(1), id=id) == 1
+        assert Table(self._api, self.name, self._steps._open, 60.0).append(rows(1), id=id) == 1
         leave_the_tail(server, table, 1)
         return found
 
-    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", inline_bytes)
+    monkeypatch.setattr("turnstile_client.steps.INLINE_BYTES", inline_bytes)
     monkeypatch.setattr(Table, "_earlier", overtaken)
     assert table.append(rows(1), id="message-1") == 1
     assert ids(table).count(1) == 1
@@ -162,26 +163,26 @@ def test_i26_a_staged_append_that_is_overtaken_again_and_by_one_with_its_id_retu
 ) -> None:
     """The other append is made after the refusal of the first version, and before the HEAD is read
     again."""
-    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
-    propose = Table._propose
-    load = Table._load
-    own = Table(table._api, table.name, table._open, 60.0)
+    monkeypatch.setattr("turnstile_client.steps.INLINE_BYTES", 10)
+    propose = TableSteps.propose
+    load = TableSteps.load
+    own = Table(table._api, table.name, table._steps._open, 60.0)
     done = list[str]()
 
     def overtaken(self: Table, proposal: Any, *given: Any, **named: Any) -> dict[str, Any]:
-        monkeypatch.setattr(Table, "_propose", propose)
+        monkeypatch.setattr(TableSteps, "propose", propose)
         own.append(rows(2))
-        monkeypatch.setattr(Table, "_load", late)
+        monkeypatch.setattr(TableSteps, "load", late)
         return propose(self, proposal, *given, **named)
 
     def late(self: Table) -> Any:
-        monkeypatch.setattr(Table, "_load", load)
+        monkeypatch.setattr(TableSteps, "load", load)
         done.append("once")
         assert own.append(rows(1), id="message-1") == 2
         leave_the_tail(server, own, 2)
         return load(self)
 
-    monkeypatch.setattr(Table, "_propose", overtaken)
+    monkeypatch.setattr(TableSteps, "propose", overtaken)
     assert table.append(rows(1), id="message-1") == 2
     assert done == ["once"]
     assert ids(table).count(1) == 1
@@ -212,11 +213,12 @@ def tracked_table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Table:
 def commit_of(server: Server, table: Table, version: int) -> list[dict[str, Any]]:
     """The actions of a version."""
     with server.client() as api:
-        found = api.get(f"/v1/tables/{table._load().table_id}/commits", params={"content": "true"}).json()["commits"]
+        table_id = table._steps.load().table_id
+        found = api.get(f"/v1/tables/{table_id}/commits", params={"content": "true"}).json()["commits"]
         for commit in found:
             if commit["version"] == version and "content" in commit:
                 return [json.loads(line) for line in commit["content"].splitlines()]
-    storage = table._storage_of(table._load().table_id, table._load().location)
+    storage = table._steps.storage_of(table._steps.load().table_id, table._steps.load().location)
     content = storage.read(storage.path(f"_delta_log/{version:020d}.json")).decode()
     return [json.loads(line) for line in content.splitlines()]
 
@@ -238,7 +240,7 @@ def test_an_append_with_more_than_a_request_to_a_table_that_tracks_rows_is_to_be
     server: Server, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = tracked_table(lake, monkeypatch)
-    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
+    monkeypatch.setattr("turnstile_client.steps.INLINE_BYTES", 10)
     with pytest.raises(Unsupported, match="append the rows in parts"):
         table.append(rows(1))
     assert files(server, table) == set()
@@ -324,15 +326,15 @@ def test_a_delete_that_was_overtaken_is_a_conflict_and_leaves_no_files(
 ) -> None:
     table.append(rows(1, 2))
     before = files(server, table)
-    planned = table._plan_files
+    planned = table._steps.plan_files
 
     def overtaken(*given: Any) -> Any:
         found = planned(*given)
-        monkeypatch.setattr(table, "_plan_files", planned)
-        Table(table._api, table.name, table._open, table._deadline).append(rows(3))
+        monkeypatch.setattr(table._steps, "plan_files", planned)
+        Table(table._api, table.name, table._steps._open, table._deadline).append(rows(3))
         return found
 
-    monkeypatch.setattr(table, "_plan_files", overtaken)
+    monkeypatch.setattr(table._steps, "plan_files", overtaken)
     with pytest.raises(Conflict):
         table.delete([("id", "=", 1)])
     assert ids(table) == [1, 2, 3] and len(files(server, table)) == len(before) + 1
@@ -341,7 +343,7 @@ def test_a_delete_that_was_overtaken_is_a_conflict_and_leaves_no_files(
 def test_a_table_with_a_change_feed_is_deleted_from_by_partition_only(lake: Lake) -> None:
     table = lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA, partition_by=["day"])
     table.append(rows(1))
-    definition = Definition.of_loaded(table._load().metadata)
+    definition = Definition.of_loaded(table._steps.load().metadata)
     assert not definition.is_set("delta.enableChangeDataFeed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Definition, "is_set", lambda _self, name: name == "delta.enableChangeDataFeed")
@@ -395,14 +397,14 @@ def test_an_overwrite_that_was_overtaken_is_a_conflict_and_leaves_no_files(
     server: Server, lake: Lake, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.append(rows(1))
-    written = Table._write
+    written = TableSteps.write
 
     def overtaken(self: Table, *arguments: Any, **more: Any) -> Any:
-        monkeypatch.setattr(Table, "_write", written)
+        monkeypatch.setattr(TableSteps, "write", written)
         lake.table(table.name).append(rows(2))
         return written(self, *arguments, **more)
 
-    monkeypatch.setattr(Table, "_write", overtaken)
+    monkeypatch.setattr(TableSteps, "write", overtaken)
     with pytest.raises(Conflict) as caught:
         table.overwrite(rows(3))
     assert caught.value.latest == 2
@@ -438,7 +440,7 @@ def test_without_any_answer_the_outcome_is_unknown_and_the_files_stay(
             raise ApiError(0, "NoAnswer", "the connection is gone")
 
         monkeypatch.setattr(table._api, "propose", without_answer)
-        monkeypatch.setattr(Table, "_ask", lambda *_: None)
+        monkeypatch.setattr(TableSteps, "_ask", lambda *_: None)
         with pytest.raises(OutcomeUnknown) as caught:
             table.append(rows(1), id="message")
         assert (caught.value.table, caught.value.id) == (table.name, "message")
@@ -467,18 +469,18 @@ def test_a_crash_between_files_and_commit_leaves_the_table_as_it_was(
 def test_an_append_that_is_too_large_for_a_request_goes_by_a_staged_file(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
-    loaded = Table._load
+    monkeypatch.setattr("turnstile_client.steps.INLINE_BYTES", 10)
+    loaded = TableSteps.load
 
-    def overtaken(self: Table) -> Any:
+    def overtaken(self: TableSteps) -> Any:
         state = loaded(self)
-        monkeypatch.setattr(Table, "_load", loaded)
-        monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 200_000)
+        monkeypatch.setattr(TableSteps, "load", loaded)
+        monkeypatch.setattr("turnstile_client.steps.INLINE_BYTES", 200_000)
         Table(self._api, self.name, self._open, 60.0).append(rows(1))
-        monkeypatch.setattr("turnstile_client.table.INLINE_BYTES", 10)
+        monkeypatch.setattr("turnstile_client.steps.INLINE_BYTES", 10)
         return state
 
-    monkeypatch.setattr(Table, "_load", overtaken)
+    monkeypatch.setattr(TableSteps, "load", overtaken)
     assert table.append(rows(2)) == 2
     assert ids(table) == [1, 2]
 
@@ -615,7 +617,9 @@ def test_keys_that_the_server_vends_are_used_where_the_caller_has_none(
         table = lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA)
         table.append(rows(1))
         assert ids(table) == [1]
-        assert table._storage is not None and table._storage[1]._until is not None, "the keys of the server end"
+        assert table._steps._storage is not None and table._steps._storage[1]._until is not None, (
+            "the keys of the server end"
+        )
 
 
 def test_history_shows_also_commits_that_wait_to_be_published(tmp_path: Path) -> None:

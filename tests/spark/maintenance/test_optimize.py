@@ -11,40 +11,11 @@ import pytest
 from delta.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
 
 from tests.support.repository import snippets
+from tests.support.rewritten_tables import KINDS, USUAL, count_files, fill
 from turnstile_spark import TransactionConflict, TurnstileError
 from turnstile_spark.maintenance import Progress, Rewrite, main
 
 SMALL = 10_000_000
-
-#: feature -> how such a table is made; all have the columns id BIGINT and k INT.
-KINDS = {
-    "plain": "(id BIGINT, k INT)",
-    "row tracking": "(id BIGINT, k INT) TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
-    "column mapping": "(id BIGINT, k INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
-    "deletion vectors": "(id BIGINT, k INT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
-    "no deletion vectors": "(id BIGINT, k INT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
-    "partitions": "(id BIGINT, k INT) PARTITIONED BY (k)",
-    "change data feed": "(id BIGINT, k INT) TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
-    "append only": "(id BIGINT, k INT) TBLPROPERTIES ('delta.appendOnly' = 'true')",
-    "generated column": "(id BIGINT, k INT, twice BIGINT GENERATED ALWAYS AS (id * 2))",
-    "identity column": "(id BIGINT, k INT, own BIGINT GENERATED ALWAYS AS IDENTITY)",
-    "default": "(id BIGINT, k INT, word STRING DEFAULT 'tea') TBLPROPERTIES ('delta.feature.allowColumnDefaults' = "
-    "'supported')",
-    "clustering": "(id BIGINT, k INT) CLUSTER BY (id)",
-    "not null": "(id BIGINT NOT NULL, k INT)",
-}
-USUAL = ("row tracking", "deletion vectors")
-"""Those that every run has."""
-
-
-def fill(sql: Any, table: str, files: int = 4) -> None:
-    """Files of twenty rows, which one commit brings: ids from 0, 100, 200 on, and a k for each."""
-    columns = "id % 20 + id DIV 20 * 100, CAST(id DIV 20 % 2 AS INT)"
-    sql(f"INSERT INTO {table} (id, k) SELECT {columns} FROM range(0, {20 * files}, 1, {files})")
-
-
-def count_files(sql: Any, table: str) -> int:
-    return int(sql(f"DESCRIBE DETAIL {table}")[0].numFiles)
 
 
 def rows(sql: Any, table: str) -> list[Any]:

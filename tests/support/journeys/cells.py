@@ -28,6 +28,7 @@ USES: Final = {
     "spark_optimizes": "`lake.table(...).optimize()`",
     "client_reads": "`turnstile_client` reads",
     "client_appends": "`turnstile_client` appends",
+    "client_optimizes": "`turnstile_client` optimizes",
     "rows_added": "rows over HTTP",
     "duckdb_reads": "DuckDB (`unity_catalog`) reads",
     "pyiceberg_reads": "PyIceberg reads",
@@ -64,6 +65,7 @@ _NOT_IN_SPARK: Final = Refused("is an Iceberg table, and statements of a lake ar
 
 REFUSED: Final[dict[tuple[str, str], Refused]] = {
     ("clone", "client_appends"): _CLONE,
+    ("clone", "client_optimizes"): _CLONE,
     ("clone", "rows_added"): Refused("the table is pinned", _CLONE.shown),
     ("clone", "transaction"): Refused("the table is pinned", _CLONE.shown),
     ("clone", "exported"): _CLONE,
@@ -73,6 +75,7 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
     ("clone", "spark_optimizes"): Refused("this is its source's log", _CLONE.shown),
     ("iceberg", "client_reads"): _TOLD,
     ("iceberg", "client_appends"): _TOLD,
+    ("iceberg", "client_optimizes"): _TOLD,
     ("iceberg", "rows_added"): _NOT_DELTA,
     ("iceberg", "spark_reads"): _NOT_IN_SPARK,
     ("iceberg", "spark_writes"): _NOT_IN_SPARK,

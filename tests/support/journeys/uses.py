@@ -29,6 +29,18 @@ def client_appends(journey: Journey) -> None:
     client_reads(journey)
 
 
+def client_optimizes(journey: Journey) -> None:
+    """Two small files, and all others, become one."""
+    with connect(journey.place.url, token=journey.place.token or None) as lake:
+        table = lake.table(journey.name)
+        for id in (6, 7):
+            table.append(rows([id]))
+        journey.ids += [6, 7]
+        done = table.optimize()
+        assert done.rewritten_files >= 2 and done.files_after == 1, done
+    client_reads(journey)
+
+
 def rows_added(journey: Journey) -> None:
     with connect(journey.place.url, token=journey.place.token or None) as lake:
         table = lake.table(journey.name)
@@ -154,7 +166,8 @@ def spark_optimizes(journey: Journey, spark: Any, lake: Any) -> None:
 PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
     "client_reads": client_reads, "duckdb_reads": duckdb_reads, "pyiceberg_reads": pyiceberg_reads, "planned": planned,
     "found": found,
-    "maintained": maintained, "verified": verified, "client_appends": client_appends, "rows_added": rows_added,
+    "maintained": maintained, "verified": verified, "client_appends": client_appends,
+    "client_optimizes": client_optimizes, "rows_added": rows_added,
     "transaction": transaction,
     "undropped": undropped, "exported": exported, "renamed": renamed,
 }  # fmt: skip

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from turnstile_client.errors import DataMismatch
-from turnstile_client.files import Writer
+from turnstile_client.files import Writer, stream_of
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
-from turnstile_client.table import stream_of
 from turnstile_rows.conforming import Conformer
 from turnstile_rows.definitions import new_definition
 from turnstile_rows.schemas import delta_schema

@@ -1,0 +1,1 @@
+"""Simulations of clients, whose server is a log in memory."""
