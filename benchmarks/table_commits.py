@@ -42,8 +42,8 @@ from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import first_metadata
-from turnstile.delta.core.ratify_writes import raise_floor
-from turnstile.delta.core.shared_writes import GROUP_COMMITS
+from turnstile.delta.core.writes.ratify import raise_floor
+from turnstile.delta.core.writes.shared import GROUP_COMMITS
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.shared_commits import CommitQueue, Prepared, WaitingCommit

@@ -39,7 +39,7 @@ from turnstile.api.http.responses import Response
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.catalog.services import ensure
-from turnstile.delta.core.ratify_writes import Keep
+from turnstile.delta.core.writes.ratify import Keep
 from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import (
     InvalidRequest,

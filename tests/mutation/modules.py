@@ -64,14 +64,14 @@ _CATALOG = ("unit/catalog/test_*.py", "unit/history/test_*.py", "unit/clone/test
 _UNDROPPED = ("unit/history/test_undrop*.py", "functional/catalog/test_undrop.py")
 
 MODULES: Final = {
-    "turnstile.delta.core.ratify_writes": Mutated(
+    "turnstile.delta.core.writes.ratify": Mutated(
         (
             *(_CLAUSES, *_RATIFIED, "unit/delta/test_floor.py"),
             *("unit/transactions/test_groups.py", "unit/repair/test_*.py", "unit/delta/test_*.py"),
         ),
         decides=True,
     ),
-    "turnstile.delta.core.shared_writes": Mutated(
+    "turnstile.delta.core.writes.shared": Mutated(
         (_CLAUSES, "unit/shared_commits/test_shared_writes.py", "unit/shared_commits/test_shared_commits.py"),
         decides=True,
         guards=True,
@@ -117,7 +117,7 @@ MODULES: Final = {
     ),
     "turnstile.delta.core.definition": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.schemas": Mutated(_CONTENT, writes=False, decides=True),
-    "turnstile.delta.core.state_writes": Mutated(
+    "turnstile.delta.core.writes.state": Mutated(
         (
             _CLAUSES,
             "unit/delta/test_publish*.py",
@@ -372,10 +372,10 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.iceberg.core.file_ranges": Mutated(
+    "turnstile.iceberg.core.files.file_ranges": Mutated(
         ("unit/iceberg/test_file_ranges.py", "functional/iceberg/test_table_scans.py"), writes=False, decides=True
     ),
-    "turnstile.iceberg.core.content_files": Mutated(
+    "turnstile.iceberg.core.files.content_files": Mutated(
         ("unit/iceberg/test_content_files.py",), writes=False, decides=True
     ),
     "turnstile.iceberg.table_scans": Mutated(
@@ -393,7 +393,7 @@ MODULES: Final = {
     "turnstile.iceberg.manifest_lists": Mutated(
         ("functional/iceberg/test_frozen_writers.py",), writes=False, decides=True, guards=True
     ),
-    "turnstile.iceberg.core.manifest_rewrite": Mutated(
+    "turnstile.iceberg.core.files.manifest_rewrite": Mutated(
         ("unit/iceberg/test_manifest_rewrite.py", "unit/gc/test_iceberg_manifests.py"), writes=False, decides=True
     ),
     "turnstile.iceberg.manifest_rewrite": Mutated(
@@ -499,7 +499,7 @@ MODULES: Final = {
     "turnstile.iceberg.append_merger": Mutated(
         ("unit/iceberg/test_append_merger.py", "functional/iceberg/test_*.py"), writes=False, guards=True
     ),
-    "turnstile.iceberg.core.manifest_lists": Mutated(
+    "turnstile.iceberg.core.files.manifest_lists": Mutated(
         ("unit/iceberg/test_manifest_lists.py", "unit/iceberg/test_append_merger.py"), writes=False, decides=True
     ),
     "turnstile.iceberg.core.shared_appends": Mutated(
@@ -687,10 +687,10 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.iceberg.append_merger: _new_manifests: check _require(file[manifests.STATUS] == manifests.ADDED)": (
         "a file that is not added has a sequence number of its own, which is refused two lines on"
     ),
-    "turnstile.iceberg.core.manifest_lists: parse: branch _form(schema) == _FORM": (
+    "turnstile.iceberg.core.files.manifest_lists: parse: branch _form(schema) == _FORM": (
         "without it the entries are encoded again, to the same bytes: it saves time only"
     ),
-    "turnstile.iceberg.core.manifest_lists: new_entries: edge whole.count < known.count": (
+    "turnstile.iceberg.core.files.manifest_lists: new_entries: edge whole.count < known.count": (
         "a list without a new entry is no append, whichever way it is read"
     ),
     "turnstile.maintenance.compaction: _pieces: edge len(held) > _BYTES": "it says how large the pieces are, not what "

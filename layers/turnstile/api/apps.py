@@ -30,12 +30,13 @@ def commit(services: Services | None = None, telemetry: Telemetry | None = None)
     from turnstile.api.v1 import commits, load
 
     def of_groups() -> Iterable[Blueprint]:
-        from turnstile.api.v1 import journal, transactions
+        from turnstile.api.v1.transactions import journal
+        from turnstile.api.v1.transactions import tables as transactions
 
         return transactions.routes, journal.routes
 
     def of_cuts() -> Iterable[Blueprint]:
-        from turnstile.api.v1 import snapshots
+        from turnstile.api.v1.transactions import snapshots
 
         return (snapshots.routes,)
 
@@ -62,7 +63,8 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
     """Returns the app of all other routes of our own API and of Unity's. It also gets requests
     without a route."""
     from turnstile.api.unity.errors import PREFIX, render
-    from turnstile.api.v1 import catalog_transactions, history, namespaces, permissions, policies, tables
+    from turnstile.api.v1 import history, namespaces, permissions, policies, tables
+    from turnstile.api.v1.transactions import catalogs as catalog_transactions
 
     def of_operators() -> Iterable[Blueprint]:
         from turnstile.api.v1 import operators, pins
@@ -75,7 +77,8 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         return (events.routes,)
 
     def of_coordination() -> Iterable[Blueprint]:
-        from turnstile.api.v1 import journal, references, reservations
+        from turnstile.api.v1 import references
+        from turnstile.api.v1.transactions import journal, reservations
 
         return references.routes, reservations.routes, journal.listing
 
@@ -110,7 +113,9 @@ def _elsewhere() -> Iterable[Routes]:
     """The routes of the other apps with paths among ours."""
     from turnstile.api.tokens import clients, endpoint
     from turnstile.api.unity import delta_commits, preview_commits
-    from turnstile.api.v1 import commits, journal, load, maintenance, planning, rows, snapshots, transactions
+    from turnstile.api.v1 import commits, load, maintenance, planning, rows
+    from turnstile.api.v1.transactions import journal, snapshots
+    from turnstile.api.v1.transactions import tables as transactions
 
     return [
         routes_of(module.routes)

@@ -21,7 +21,7 @@ from turnstile.store.faults import Faults, faults_from, no_faults
 from turnstile.store.ports import CredentialVendor, World
 
 if TYPE_CHECKING:
-    from turnstile.delta.core.ratify_writes import Keep
+    from turnstile.delta.core.writes.ratify import Keep
     from turnstile.events.deliver import EventTarget
 
 _YEARS = 10 * 366 * 24  # hours

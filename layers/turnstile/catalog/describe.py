@@ -8,7 +8,7 @@ from typing import Final
 
 from turnstile.delta.core.head import READ_ONLY, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.delta.core.state_writes import describe_head
+from turnstile.delta.core.writes.state import describe_head
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, TurnstileError

@@ -23,7 +23,7 @@ from turnstile.catalog.describe import not_active
 from turnstile.catalog.external import Externals
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.state_writes import drop_head, drop_published_head
+from turnstile.delta.core.writes.state import drop_head, drop_published_head
 from turnstile.delta.publish import Publisher
 from turnstile.delta.undecided import is_settled
 from turnstile.store.core.errors import NotFound, StateConflict, UnsupportedTable

@@ -22,7 +22,7 @@ from turnstile.catalog.describe import not_active
 from turnstile.catalog.namespaces import Alter, NamedNamespace, named_namespace, require_free
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import DROPPED
-from turnstile.delta.core.state_writes import rename_head
+from turnstile.delta.core.writes.state import rename_head
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Row

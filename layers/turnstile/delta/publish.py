@@ -35,9 +35,9 @@ from turnstile.delta.commits import (
     published_is_same,
 )
 from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, tail_by_version
-from turnstile.delta.core.ratify_writes import Keep, count_evicted, raise_floor
 from turnstile.delta.core.soundness import BRING_FOLDER_BACK
-from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
+from turnstile.delta.core.writes.ratify import Keep, count_evicted, raise_floor
+from turnstile.delta.core.writes.state import mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.recover import Recoverer
 from turnstile.delta.undecided import settle_one

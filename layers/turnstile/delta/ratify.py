@@ -38,7 +38,7 @@ from turnstile.delta.core.decide import (
 from turnstile.delta.core.definition import check_definition
 from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, tail_by_version
 from turnstile.delta.core.metadata import DeltaMetadata, apply
-from turnstile.delta.core.ratify_writes import named_change, ticket_change
+from turnstile.delta.core.writes.ratify import named_change, ticket_change
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, Describe, check_request, name_below, proposal_of

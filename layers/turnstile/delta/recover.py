@@ -36,7 +36,7 @@ from turnstile.delta.core.decide import Proposal, Ratified, Refused, decide
 from turnstile.delta.core.head import ACTIVE, RECOVERING, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.soundness import missing
-from turnstile.delta.core.state_writes import (
+from turnstile.delta.core.writes.state import (
     adopt,
     begin_recovery,
     end_recovery,

@@ -27,7 +27,7 @@ import msgspec
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
 from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, Positioned, TableHead, tail_by_version
 from turnstile.delta.core.soundness import missing
-from turnstile.delta.core.state_writes import may_recover, stuck_at
+from turnstile.delta.core.writes.state import may_recover, stuck_at
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
 from turnstile.delta.sides import (

@@ -6,7 +6,7 @@
                        2  the first of the line leads; the others wait
     the leader         1  takes the commits that wait, up to a limit
                        2  chooses the ones that fit together on the row which its last write left
-                          (``core.shared_writes``); the first row is unknown, so the first commit is
+                          (``core.writes.shared``); the first row is unknown, so the first commit is
                           written alone, as if there were no line
                        3  one conditional write
                        4  answers every commit that it took from the row that comes back: ratified,
@@ -29,7 +29,7 @@ from turnstile.delta.commits import head_of
 from turnstile.delta.core.content import Uses
 from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
 from turnstile.delta.core.head import TableHead, newest, tail_by_version
-from turnstile.delta.core.shared_writes import GROUP_COMMITS, SharedWrite, share
+from turnstile.delta.core.writes.shared import GROUP_COMMITS, SharedWrite, share
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError

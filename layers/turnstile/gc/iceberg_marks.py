@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from turnstile.gc.core import BloomFilter
-from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core.files import avro, manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.snapshots import Snapshot
 from turnstile.store.core.errors import TurnstileError

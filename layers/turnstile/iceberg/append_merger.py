@@ -26,9 +26,9 @@ from typing import Final
 
 import msgspec
 
-from turnstile.iceberg.core import avro, manifest_lists, manifests
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.manifest_lists import ManifestList
+from turnstile.iceberg.core.files import avro, manifest_lists, manifests
+from turnstile.iceberg.core.files.manifest_lists import ManifestList
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import AssertRefSnapshotId, AssertTableUuid, TableRequirement
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot

@@ -18,9 +18,9 @@ from turnstile.catalog.changes.commit import Committer, Edit
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.reader import View
-from turnstile.iceberg.core import avro, manifest_rewrite, manifests
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.manifest_rewrite import LiveFile, Sizes
+from turnstile.iceberg.core.files import avro, manifest_rewrite, manifests
+from turnstile.iceberg.core.files.manifest_rewrite import LiveFile, Sizes
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot

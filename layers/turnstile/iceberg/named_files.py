@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.delta.core.named_files import FileFault, NamedFile
-from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core.files import avro, manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.snapshots import Snapshot
 from turnstile.maintenance.named_files import FilesLooked, Look

@@ -20,10 +20,10 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.iceberg.core import avro, manifests
-from turnstile.iceberg.core.content_files import ContentFile, DeleteFiles, FileTasks, files_of, plan_refusal
 from turnstile.iceberg.core.expressions import Filter, parse
-from turnstile.iceberg.core.file_ranges import ScanColumns
+from turnstile.iceberg.core.files import avro, manifests
+from turnstile.iceberg.core.files.content_files import ContentFile, DeleteFiles, FileTasks, files_of, plan_refusal
+from turnstile.iceberg.core.files.file_ranges import ScanColumns
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.schema import Schema, parts

@@ -32,7 +32,7 @@ from turnstile.catalog.reader import ResolvedTable, View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED, LEAVING, TableHead
 from turnstile.delta.core.protocols import protocol_without_catalog
-from turnstile.delta.core.state_writes import leave_head, left_head, stay_head
+from turnstile.delta.core.writes.state import leave_head, left_head, stay_head
 from turnstile.delta.log.files import read_commit
 from turnstile.delta.undecided import is_settled
 from turnstile.store.core.errors import NotFound, StateConflict

@@ -12,7 +12,7 @@ from tests.support.examples import examples
 from tests.support.store.backends import MINISTACK, Backend
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.delta.core.head import Entry, TableHead
-from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.delta.core.writes.ratify import raise_floor
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Action, Append, Drop, Equals, Row, Set
 from turnstile.store.ports import Accepted

@@ -26,7 +26,7 @@ from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict, Decision, Ratified, Refused
 from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.delta.core.metadata import first_metadata
-from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.delta.core.writes.ratify import raise_floor
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.names import staged_path

@@ -11,8 +11,8 @@ from tests.support.store.backends import Backend
 from tests.support.threads import WRITERS, together
 from turnstile.adapters.opening import RandomIds
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.ratify_writes import named_change, ticket_change
 from turnstile.delta.core.reservations import holder_of
+from turnstile.delta.core.writes.ratify import named_change, ticket_change
 from turnstile.delta.transactions.reservations import Reservations
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Insert

@@ -17,7 +17,7 @@ from tests.support.threads import at_once
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.history.core import AsOf
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.state_writes import mark_stuck
+from turnstile.delta.core.writes.state import mark_stuck
 from turnstile.delta.log.lines import broken
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier

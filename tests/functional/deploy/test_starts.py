@@ -75,8 +75,8 @@ def test_a_start_imports_few_modules_and_looks_for_no_garbage_in_them(function: 
 
 LATER: Final = (
     "turnstile.api.unity.delta_commits",
-    "turnstile.api.v1.journal",
-    "turnstile.api.v1.snapshots",
+    "turnstile.api.v1.transactions.journal",
+    "turnstile.api.v1.transactions.snapshots",
     "turnstile.catalog.create",
     "turnstile.delta.transactions.groups",
     "turnstile_predicates.predicates",

@@ -10,7 +10,7 @@ from tests.support.catalog import LAKE, MAIN, complete, fakes, fresh, head_of, n
 from tests.support.fakes import delta
 from tests.support.legacy import PLACE, Legacy, legacy_info, managed
 from turnstile.delta.core.decide import Refused
-from turnstile.delta.core.state_writes import leave_head, stay_head
+from turnstile.delta.core.writes.state import leave_head, stay_head
 from turnstile.delta.log.state import read_state
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher

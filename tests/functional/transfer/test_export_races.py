@@ -13,7 +13,7 @@ from tests.support.fakes import delta
 from tests.support.legacy import Legacy, managed, run_import, with_legacy
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.state_writes import (
+from turnstile.delta.core.writes.state import (
     begin_recovery,
     describe_head,
     drop_head,

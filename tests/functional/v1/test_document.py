@@ -14,10 +14,8 @@ from tests.support.functions import function
 from tests.support.openapi import FILE, document, operations, resolved
 from turnstile.api.http.responses import STATUS
 from turnstile.api.v1 import (
-    catalog_transactions,
     commits,
     history,
-    journal,
     maintenance,
     namespaces,
     operators,
@@ -26,11 +24,11 @@ from turnstile.api.v1 import (
     planning,
     policies,
     references,
-    reservations,
-    snapshots,
     tables,
-    transactions,
 )
+from turnstile.api.v1.transactions import catalogs as catalog_transactions
+from turnstile.api.v1.transactions import journal, reservations, snapshots
+from turnstile.api.v1.transactions import tables as transactions
 
 API = (FILE.parents[1] / "docs" / "api.md").read_text()
 

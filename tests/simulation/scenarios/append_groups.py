@@ -21,8 +21,8 @@ from tests.simulation.scenarios.change_groups import ChangeGroups
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.iceberg.append_merger import AppendMerger
-from turnstile.iceberg.core import avro, manifests
-from turnstile.iceberg.core.manifest_lists import of_block
+from turnstile.iceberg.core.files import avro, manifests
+from turnstile.iceberg.core.files.manifest_lists import of_block
 from turnstile.iceberg.core.shared_appends import Answer, Written
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.shared_appends import AppendGroup, WaitingAppend

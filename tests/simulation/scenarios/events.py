@@ -18,7 +18,7 @@ from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.tables import Tables
-from turnstile.delta.core import ratify_writes as floor
+from turnstile.delta.core.writes import ratify as floor
 from turnstile.events.core import deliveries, rows
 from turnstile.events.core.deliveries import EventDelivery
 from turnstile.events.deliver import Delivered, Deliverer, NotDelivered

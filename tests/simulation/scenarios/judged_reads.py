@@ -83,7 +83,7 @@ def _judged_and_then_unchecked() -> Any:
 
         return loosely
 
-    from turnstile.delta.core.ratify_writes import unchanged_check
+    from turnstile.delta.core.writes.ratify import unchanged_check
 
     return swapped("turnstile.delta.transactions.group_reads.GroupReads.check", checking)
 

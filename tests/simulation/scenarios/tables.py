@@ -18,7 +18,7 @@ from tests.simulation.engine.ports import Process
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.delta.core import ratify_writes as floor
+from turnstile.delta.core.writes import ratify as floor
 from turnstile.delta.shared_commits import WaitingCommit
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
@@ -163,7 +163,7 @@ def _removal_looks_at_the_floor_alone() -> Iterator[None]:
         yield
 
 
-_SHARED: Final = "turnstile.delta.core.shared_writes._shared_change"
+_SHARED: Final = "turnstile.delta.core.writes.shared._shared_change"
 
 
 def _nothing_is_unknown() -> Any:

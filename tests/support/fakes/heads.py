@@ -20,7 +20,7 @@ from turnstile.delta.core.head import (
     newest,
     tail_by_version,
 )
-from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change
+from turnstile.delta.core.writes.ratify import named_change, raise_floor, ticket_change
 from turnstile.store.core.evaluate import apply_actions, holds
 from turnstile.store.core.writes import Change, Row
 

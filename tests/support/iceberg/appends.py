@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from turnstile.iceberg.changes import TableChange
-from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core import updates as u
+from turnstile.iceberg.core.files import avro, manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import AssertRefSnapshotId, AssertTableUuid
 from turnstile.iceberg.core.snapshots import Snapshot

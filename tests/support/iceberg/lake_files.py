@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from tests.support.iceberg.client import T1, Iceberg, add_snapshot, at_ref, set_ref
-from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core.files import avro, manifests
 
 SYNC = bytes(16)
 MANIFEST: dict[str, Any] = {

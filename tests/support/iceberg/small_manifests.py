@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.iceberg.client import T1, Iceberg, add_snapshot, at_ref, set_ref
-from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core.files import avro, manifests
 
 SYNC = bytes(16)
 

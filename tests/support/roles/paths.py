@@ -57,7 +57,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.transactions.groups import GroupRequest
 from turnstile.iceberg.core.expiry import EXPIRE, MAX_SNAPSHOT_AGE, REMOVE
-from turnstile.iceberg.core.manifest_rewrite import MIN_COUNT, REWRITE
+from turnstile.iceberg.core.files.manifest_rewrite import MIN_COUNT, REWRITE
 from turnstile.store.core.names import published_path, staged_path
 
 REALM: Final = "test"

@@ -15,8 +15,8 @@ from turnstile.catalog.core import location_rows as clone_holds
 from turnstile.catalog.core import location_rows as import_claims
 from turnstile.catalog.core import rows as catalog_rows
 from turnstile.catalog.core.rows import CatalogHead
-from turnstile.delta.core import state_writes as catalog_heads
 from turnstile.delta.core.head import TableHead, new_head_row
+from turnstile.delta.core.writes import state as catalog_heads
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, Rejected

@@ -8,7 +8,7 @@ import pytest
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, ratified, ticket
 from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Recall, Refused, Spill, decide
 from turnstile.delta.core.head import ROWS_UNREAD, TableHead, tail_by_version
-from turnstile.delta.core.ratify_writes import named_change
+from turnstile.delta.core.writes.ratify import named_change
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.core.writes import Row

@@ -10,7 +10,7 @@ import pytest
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
 from turnstile.delta.core.decide import Ratified, decide
 from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, tail_by_version
-from turnstile.delta.core.ratify_writes import FORGOTTEN_MAX, count_evicted, raise_floor
+from turnstile.delta.core.writes.ratify import FORGOTTEN_MAX, count_evicted, raise_floor
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Drop, Exclude, Row, Set
 

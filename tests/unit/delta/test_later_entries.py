@@ -7,9 +7,9 @@ import pytest
 
 from tests.support.fakes.heads import empty_row, entry, floored, must, named
 from turnstile.delta.core.head import Entry, LaterEntry, TableHead, cost
-from turnstile.delta.core.ratify_writes import named_change
-from turnstile.delta.core.state_writes import take_back
 from turnstile.delta.core.undecided import Beginning, fold, prepare, undecided_of
+from turnstile.delta.core.writes.ratify import named_change
+from turnstile.delta.core.writes.state import take_back
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Row
 

@@ -12,7 +12,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.commits import content_of
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import KEEP_PUBLISHED, tail_by_version
-from turnstile.delta.core.ratify_writes import Keep
+from turnstile.delta.core.writes.ratify import Keep
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher, TableUnread

@@ -8,7 +8,7 @@ import pytest
 from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
+from turnstile.delta.core.writes.state import mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
 from turnstile.store.core.errors import NotFound, StorageFault

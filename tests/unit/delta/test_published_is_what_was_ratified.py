@@ -14,7 +14,7 @@ from tests.support.gc import check_reachable, collect, days
 from turnstile.delta.commits import ContentMissing, content_of
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.head import TableHead, tail_by_version
-from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.delta.core.writes.ratify import raise_floor
 from turnstile.delta.publish import Publisher, publish_version
 from turnstile.delta.ratify import CommitRequest
 from turnstile.delta.repair import Repairer

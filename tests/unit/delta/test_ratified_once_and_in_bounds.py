@@ -13,7 +13,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.commits import inline_contents
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import MAX_APPS
-from turnstile.delta.core.ratify_writes import FORGOTTEN_MAX, named_change
+from turnstile.delta.core.writes.ratify import FORGOTTEN_MAX, named_change
 from turnstile.delta.publish import STEP, Publisher
 from turnstile.delta.ratify import CommitRequest, Ratifier, TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound

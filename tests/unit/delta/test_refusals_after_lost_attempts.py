@@ -20,7 +20,7 @@ from tests.support.fakes.world import fake_world
 from turnstile.catalog.describe import Describer
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.delta.core.state_writes import drop_head, leave_head, mark_purging, mark_stuck, restore_head
+from turnstile.delta.core.writes.state import drop_head, leave_head, mark_purging, mark_stuck, restore_head
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest

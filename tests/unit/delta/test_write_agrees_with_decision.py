@@ -21,8 +21,8 @@ from tests.support.fakes.heads import (
 )
 from turnstile.delta.core.decide import Proposal, Ratified, Refused, Spill, decide
 from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, tail_by_version
-from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.delta.core.undecided import Beginning, as_folded, fold, prepare, remove, without_entry
+from turnstile.delta.core.writes.ratify import raise_floor
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Row

@@ -30,8 +30,8 @@ from turnstile.gc.iceberg_scan import entities_of
 from turnstile.gc.kinds.iceberg_files import IcebergDataScanner, _CatalogScan
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem
 from turnstile.gc.trees import Fence, KeptTrees
-from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core.expiry import EXPIRE, GC_ENABLED, MAX_SNAPSHOT_AGE, REMOVE
+from turnstile.iceberg.core.files import avro, manifests
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.rows import Kind
 from turnstile.store.core.writes import Row

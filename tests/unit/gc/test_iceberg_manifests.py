@@ -17,8 +17,8 @@ from turnstile.catalog.core.entities import IcebergTable
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 from turnstile.iceberg import manifest_rewrite as carrying_out
-from turnstile.iceberg.core import avro, manifests
-from turnstile.iceberg.core.manifest_rewrite import MIN_COUNT, REWRITE, TARGET_BYTES
+from turnstile.iceberg.core.files import avro, manifests
+from turnstile.iceberg.core.files.manifest_rewrite import MIN_COUNT, REWRITE, TARGET_BYTES
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.manifest_rewrite import ManifestRewrite, Rewritten
 

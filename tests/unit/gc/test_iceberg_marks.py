@@ -12,7 +12,7 @@ from tests.support.iceberg.client import T1, Iceberg
 from tests.support.iceberg.lake_files import MANIFEST, SYNC, LakeFiles
 from turnstile.gc import iceberg_marks
 from turnstile.gc.iceberg_marks import Marks, NotKnown
-from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core.files import avro, manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.snapshots import PartitionStatisticsFile, Snapshot, StatisticsFile
 

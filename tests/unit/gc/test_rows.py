@@ -10,7 +10,7 @@ from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import stage_table
 from turnstile.catalog.core.rows import erase_collected, mark_collecting
-from turnstile.delta.core.state_writes import mark_purged, mark_purging
+from turnstile.delta.core.writes.state import mark_purged, mark_purging
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Accepted, Rejected
 

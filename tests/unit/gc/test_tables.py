@@ -10,7 +10,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import collect, days, everything, names, stage_table
 from turnstile.catalog.core.rows import use_staging
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.delta.core.state_writes import drop_head
+from turnstile.delta.core.writes.state import drop_head
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.writes import Insert, new_row

@@ -15,7 +15,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.coordination.tasks import Tasks
 from turnstile.delta.core.head import EXPORTED
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.delta.core.state_writes import drop_head, forget_head, leave_head, left_head
+from turnstile.delta.core.writes.state import drop_head, forget_head, leave_head, left_head
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher

@@ -17,7 +17,7 @@ from turnstile.catalog.core.rows import RECENT
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.state_writes import restore_head
+from turnstile.delta.core.writes.state import restore_head
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
 from turnstile.rights.grants import GrantChange, Privilege

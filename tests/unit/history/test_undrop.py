@@ -24,7 +24,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.dropped import DroppedTables
 from turnstile.catalog.history.undrop import Undropper
-from turnstile.delta.core.state_writes import mark_purging
+from turnstile.delta.core.writes.state import mark_purging
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import AlreadyExists, NotFound, PermissionDenied, StateConflict

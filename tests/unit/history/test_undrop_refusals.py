@@ -23,7 +23,7 @@ from tests.support.catalog import (
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.state_writes import mark_purging
+from turnstile.delta.core.writes.state import mark_purging
 from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, TurnstileError
 

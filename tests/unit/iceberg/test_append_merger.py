@@ -15,9 +15,9 @@ from tests.support.iceberg.client import SCHEMA
 from tests.support.iceberg.manifests import Lake
 from turnstile.adapters.opening import FileStorages
 from turnstile.iceberg.append_merger import MAX_MANIFESTS, MERGE, AppendMerger, MergedAppend
-from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.draft import new_table
+from turnstile.iceberg.core.files import avro, manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUuid
 from turnstile.iceberg.core.schema import Schema

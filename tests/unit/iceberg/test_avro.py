@@ -13,7 +13,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import read_manifest_list
 
 from tests.support.iceberg.manifests import Lake
-from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core.files import avro, manifests
 
 SYNC = bytes(range(16))
 ENTRY: avro.Record = {

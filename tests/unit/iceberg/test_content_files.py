@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.iceberg.scan_metadata import FIELDS, metadata_of
-from turnstile.iceberg.core import content_files, manifests
-from turnstile.iceberg.core.content_files import ContentFile, DeleteFiles, FileTasks, files_of, json_value
+from turnstile.iceberg.core.files import content_files, manifests
+from turnstile.iceberg.core.files.content_files import ContentFile, DeleteFiles, FileTasks, files_of, json_value
 from turnstile.iceberg.core.partition import PartitionField, PartitionSpec
 from turnstile.store.core.errors import TooLarge, UnsupportedTable
 

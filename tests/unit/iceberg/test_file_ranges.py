@@ -30,9 +30,9 @@ from pyiceberg.transforms import (
 from tests.support.examples import examples
 from tests.support.iceberg.filters import FILTERS, ROWS, SCHEMA, TYPES, VALUES, iceberg, sql
 from tests.support.iceberg.scan_metadata import metadata_of
-from turnstile.iceberg.core import manifests
 from turnstile.iceberg.core.expressions import parse
-from turnstile.iceberg.core.file_ranges import ScanColumns, single_value
+from turnstile.iceberg.core.files import manifests
+from turnstile.iceberg.core.files.file_ranges import ScanColumns, single_value
 from turnstile.iceberg.core.partition import PartitionField, PartitionSpec
 from turnstile.planning.core.predicates import TRUE, outcomes
 from turnstile_predicates.predicates import ANYTHING, Range

@@ -15,8 +15,8 @@ from pyiceberg.manifest import read_manifest_list
 
 from tests.support.examples import examples
 from tests.support.iceberg.manifests import Lake
-from turnstile.iceberg.core import avro, manifest_lists, manifests
-from turnstile.iceberg.core.manifest_lists import MOST_BLOCKS, ManifestList, new_entries, of_block, parse
+from turnstile.iceberg.core.files import avro, manifest_lists, manifests
+from turnstile.iceberg.core.files.manifest_lists import MOST_BLOCKS, ManifestList, new_entries, of_block, parse
 
 SYNC = b"s" * 16
 HEADER = {"format-version": "2"}

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tests.support.iceberg.small_manifests import BY_REGION, SYNC, entry, entry_schema, nullable
-from turnstile.iceberg.core import avro, manifests
-from turnstile.iceberg.core.manifest_rewrite import (
+from turnstile.iceberg.core.files import avro, manifests
+from turnstile.iceberg.core.files.manifest_rewrite import (
     DEFAULT_COUNT,
     DEFAULT_TARGET_BYTES,
     MAX_TARGET_BYTES,

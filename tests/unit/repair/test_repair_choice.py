@@ -19,7 +19,7 @@ from tests.support.fakes.heads import recount
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import digest_of
-from turnstile.delta.core.state_writes import take_back
+from turnstile.delta.core.writes.state import take_back
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher

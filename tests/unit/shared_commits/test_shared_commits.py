@@ -15,7 +15,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
 from tests.support.threads import at_once
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
-from turnstile.delta.core.shared_writes import GROUP_COMMITS
+from turnstile.delta.core.writes.shared import GROUP_COMMITS
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier

@@ -28,7 +28,7 @@ from tests.support.fakes.heads import (
 from turnstile.adapters.dynamo.refs import write_request
 from turnstile.delta.core.decide import Proposal, Ratified, decide
 from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, tail_by_version
-from turnstile.delta.core.shared_writes import GROUP_APPS, GROUP_COMMITS, SharedWrite, share
+from turnstile.delta.core.writes.shared import GROUP_APPS, GROUP_COMMITS, SharedWrite, share
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Row
 

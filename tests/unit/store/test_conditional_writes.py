@@ -21,10 +21,22 @@ from turnstile.catalog.core.rows import (
     use_staging,
 )
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change, unchanged_check
 from turnstile.delta.core.reservations import empty_register, keep, mark, unmark
-from turnstile.delta.core.shared_writes import share
-from turnstile.delta.core.state_writes import (
+from turnstile.delta.core.undecided import (
+    Beginning,
+    GroupRow,
+    Undecided,
+    begin,
+    begin_anew,
+    decision_writes,
+    fold,
+    forget_group,
+    hold,
+    remove,
+)
+from turnstile.delta.core.writes.ratify import named_change, raise_floor, ticket_change, unchanged_check
+from turnstile.delta.core.writes.shared import share
+from turnstile.delta.core.writes.state import (
     adopt,
     begin_recovery,
     describe_head,
@@ -42,18 +54,6 @@ from turnstile.delta.core.state_writes import (
     rename_head,
     stay_head,
     take_back,
-)
-from turnstile.delta.core.undecided import (
-    Beginning,
-    GroupRow,
-    Undecided,
-    begin,
-    begin_anew,
-    decision_writes,
-    fold,
-    forget_group,
-    hold,
-    remove,
 )
 from turnstile.store.core.evaluate import apply_actions, clone, holds
 from turnstile.store.core.limits import ROW_BUDGET

@@ -24,9 +24,9 @@ from turnstile.coordination.tasks import Leases, OtherHolder
 from turnstile.delta.core.decide import Refused, decide
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow, expire_entry
-from turnstile.delta.core.ratify_writes import unreserved_clause
 from turnstile.delta.core.reservations import Register, Reservation
 from turnstile.delta.core.undecided import GroupRow, is_late
+from turnstile.delta.core.writes.ratify import unreserved_clause
 from turnstile.events.core.deliveries import EventDelivery
 from turnstile.events.core.follow_ups import ActionState, FollowUpState
 from turnstile.events.core.follow_ups import due as due_follow_ups

@@ -21,7 +21,7 @@ from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Conflict
-from turnstile.delta.core.ratify_writes import Keep
+from turnstile.delta.core.writes.ratify import Keep
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier

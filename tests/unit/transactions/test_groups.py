@@ -15,9 +15,9 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from tests.support.groups import appends, group, groups, latest, ratified, refused
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
-from turnstile.delta.core.ratify_writes import Keep
-from turnstile.delta.core.state_writes import drop_head
 from turnstile.delta.core.undecided import OPEN_MS
+from turnstile.delta.core.writes.ratify import Keep
+from turnstile.delta.core.writes.state import drop_head
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier

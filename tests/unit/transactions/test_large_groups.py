@@ -17,7 +17,6 @@ from tests.support.groups import appends, group, latest, ratified, refused
 from tests.support.groups import groups as small_and_large
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.decide import Refused
-from turnstile.delta.core.state_writes import drop_head
 from turnstile.delta.core.undecided import (
     LARGE_MAX,
     OPEN_MS,
@@ -30,6 +29,7 @@ from turnstile.delta.core.undecided import (
     undecided_of,
     verdict,
 )
+from turnstile.delta.core.writes.state import drop_head
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.sweep import Sweeper

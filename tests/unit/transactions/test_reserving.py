@@ -15,7 +15,7 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.groups import group, groups, ratified
 from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.reservations import LEASE_LEAST_MS, LEASE_MOST_MS, TABLES_MAX, holder_of
-from turnstile.delta.core.state_writes import drop_head
+from turnstile.delta.core.writes.state import drop_head
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.groups import GroupRatified
 from turnstile.delta.transactions.reservations import Reservations

@@ -29,7 +29,7 @@ from turnstile.catalog.history.log import History
 from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
-from turnstile.delta.core.state_writes import drop_head, rename_head, restore_head
+from turnstile.delta.core.writes.state import drop_head, rename_head, restore_head
 from turnstile.delta.undecided import is_settled
 from turnstile.store.core.errors import StateConflict, TooLarge
 from turnstile.store.core.writes import Row, Write

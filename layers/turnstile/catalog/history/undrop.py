@@ -44,7 +44,7 @@ from turnstile.catalog.history.reset import held_again
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
-from turnstile.delta.core.state_writes import forget_head, restore_head
+from turnstile.delta.core.writes.state import forget_head, restore_head
 from turnstile.delta.undecided import is_settled
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 from turnstile.store.core.names import check_name, published_path

@@ -1,7 +1,7 @@
 """The decision on a proposal: the answer of a HEAD to *may this be version v?* or *may this be the
 next version?*
 
-``decide(head, proposal)`` is pure. The conditional writes of ``ratify_writes`` accept exactly when
+``decide(head, proposal)`` is pure. The conditional writes of ``writes.ratify`` accept exactly when
 it returns a fresh Ratified; when a write is refused, the returned row and this function make the
 answer, without another read.
 """

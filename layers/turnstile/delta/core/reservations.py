@@ -3,7 +3,7 @@
 One row, the *register*, has all reservations of a realm. Each decision is a function of it: which
 reservation has a table, the line for each table, and whether the waits form a circle. The write
 that changes the register also marks the tables in their HEADs. While the lease lasts, the mark
-refuses commits of other transactions (``ratify_writes.unreserved_clause``).
+refuses commits of other transactions (``writes.ratify.unreserved_clause``).
 
     ask        takes all tables of the request or none of them, and a place in line
     renew      the same request again: a longer lease, the same place

@@ -27,7 +27,7 @@ import msgspec
 
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import Entry, TableHead
-from turnstile.delta.core.ratify_writes import named_change, ticket_change, unchanged_check
+from turnstile.delta.core.writes.ratify import named_change, ticket_change, unchanged_check
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.terms import latest_ms
@@ -110,7 +110,7 @@ class Beginning(msgspec.Struct, frozen=True):
 
 def prepare(beginning: Beginning, change: Change, proposal: Proposal, *, clock_behind: bool) -> Change:
     """Adds the undecided entry of ``proposal`` where ``change``, its single-table write
-    (``ratify_writes``), would be accepted."""
+    (``writes.ratify``), would be accepted."""
     undecided = Undecided(
         beginning.id,
         beginning.ref,

@@ -23,8 +23,8 @@ import msgspec
 
 from turnstile.delta.core.decide import Conflict, Refused, changed_since
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.ratify_writes import unchanged_check
 from turnstile.delta.core.undecided import has_changed
+from turnstile.delta.core.writes.ratify import unchanged_check
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.names import MAX_VERSION
 from turnstile.store.core.writes import Check

@@ -14,7 +14,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.coordination.core.named_ref import DELETED, NamedRef, forget
 from turnstile.delta.core.head import PURGING, TableHead
-from turnstile.delta.core.state_writes import mark_purged, mark_purging
+from turnstile.delta.core.writes.state import mark_purged, mark_purging
 from turnstile.gc.core import SETTLED_MS, Item, due
 from turnstile.gc.kinds.tombstones import TombstoneCollector, is_over
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches, bytes_of, ids_in, lost_parts

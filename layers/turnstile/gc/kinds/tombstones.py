@@ -9,7 +9,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.coordination.tasks import Tasks
 from turnstile.delta.core.head import DROPPED, EXPORTED, PURGED, TableHead
-from turnstile.delta.core.state_writes import forget_head
+from turnstile.delta.core.writes.state import forget_head
 from turnstile.events.append import runs_key
 from turnstile.events.core.rows import EventMark, forget_mark
 from turnstile.gc.core import due

@@ -17,7 +17,14 @@ from msgspec import UNSET, UnsetType
 from turnstile.api.http.authorization import authorized_by_view, guard
 from turnstile.api.http.request import Query, body, note
 from turnstile.api.services import services
-from turnstile.api.v1.transactions import GroupGuards, MemberBody, Transaction, answer_of, authorize_tables, group_of
+from turnstile.api.v1.transactions.tables import (
+    GroupGuards,
+    MemberBody,
+    Transaction,
+    answer_of,
+    authorize_tables,
+    group_of,
+)
 from turnstile.catalog.paging import page_size
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS, JournalRow
 from turnstile.delta.transactions.group_reads import ReadVersion

@@ -154,7 +154,7 @@ def note_refused(group: GroupRequest, decision: GroupRefused) -> None:
     note(refused=len(decision.members))
 
 
-# -- the same in transactions of a catalog (``v1.catalog_transactions``) ----------------------------------------------
+# -- the same in transactions of a catalog (``v1.transactions.catalogs``) ----------------------------------------------
 
 
 def ratified_members(group: GroupRequest, ratified: Sequence[Ratified], may_read: Sequence[bool]) -> list[Member]:

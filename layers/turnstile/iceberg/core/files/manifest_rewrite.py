@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core.expiry import number
+from turnstile.iceberg.core.files import avro, manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.snapshots import Snapshot

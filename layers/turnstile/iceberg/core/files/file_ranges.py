@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.iceberg.core import manifests
+from turnstile.iceberg.core.files import manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.schema import Field, Schema, StructType

@@ -1,7 +1,7 @@
 """One conditional write that ratifies several commits of a table, with the same result as their own
 writes one after the other (I23). Pure.
 
-``share`` applies each proposal's own write (``ratify_writes``) to a row as it was read, and takes
+``share`` applies each proposal's own write (``writes.ratify``) to a row as it was read, and takes
 the accepted ones. The shared write brings the row from the state that was read to the state after
 them, if the row still has every value on which their acceptance depended. So it is accepted only
 where each of them would be, in this order, and a property test holds the two together.
@@ -16,7 +16,7 @@ import msgspec
 
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import cost
-from turnstile.delta.core.ratify_writes import (
+from turnstile.delta.core.writes.ratify import (
     active,
     named_change,
     new_identity,

@@ -25,10 +25,10 @@ from turnstile.api.http.authorization import authorized_by_view, guard, table_gu
 from turnstile.api.http.request import Query, body, current, note
 from turnstile.api.http.responses import status_of
 from turnstile.api.services import services
-from turnstile.api.v1.change_members import Change, PreparedMember, member_of, prepare_changes
-from turnstile.api.v1.journal import Entry, authorized_entry, entry_of
 from turnstile.api.v1.paths import CATALOG
-from turnstile.api.v1.transactions import (
+from turnstile.api.v1.transactions.journal import Entry, authorized_entry, entry_of
+from turnstile.api.v1.transactions.members import Change, PreparedMember, member_of, prepare_changes
+from turnstile.api.v1.transactions.tables import (
     GroupGuards,
     Member,
     MemberBody,

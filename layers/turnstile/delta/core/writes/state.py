@@ -39,7 +39,7 @@ from turnstile.delta.core.head import (
     cost,
     tail_by_version,
 )
-from turnstile.delta.core.ratify_writes import hwm_after, named_change, settled_clause
+from turnstile.delta.core.writes.ratify import hwm_after, named_change, settled_clause
 from turnstile.store.core.writes import (
     Absent,
     AtLeast,

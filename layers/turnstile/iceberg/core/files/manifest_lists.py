@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.iceberg.core import avro, manifests
+from turnstile.iceberg.core.files import avro, manifests
 
 MOST_BLOCKS: Final = 16
 """Blocks of a file that is written. A reader takes each on its own, and each has some bytes more

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.iceberg.core import manifests
-from turnstile.iceberg.core.file_ranges import decimal_of, map_of
+from turnstile.iceberg.core.files import manifests
+from turnstile.iceberg.core.files.file_ranges import decimal_of, map_of
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.scan_tasks import ScanTasks
