@@ -71,7 +71,7 @@ site: setup ## Build the documentation as a site into build/site, strictly (SERV
 
 .PHONY: matrix
 matrix: setup ## Try the Spark client with every Spark, Python and Java that is supported (half an hour; Pythons on the path)
-	$(BIN)/python -m benchmarks.matrix
+	$(BIN)/python -m benchmarks.spark.matrix
 
 .PHONY: wheels
 wheels: setup ## Build what is published into dist/: turnstile-lake, turnstile-lake-spark, turnstile-lake-client, and what they need

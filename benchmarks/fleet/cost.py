@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.support.store import fleet_costs
 from tests.support.store.fleet_costs import Cost
 from turnstile_cost.model import SECONDS_A_MONTH, Prices, prices
-from turnstile_server.fleet import ALONE_BEATS
+from turnstile_server.fleet.member import ALONE_BEATS
 
 SERVERS: Final = 3
 VOLUME_GB: Final = 8

@@ -97,7 +97,7 @@ def _monotonic_ms() -> int:
 
 @dataclass
 class FleetMember:
-    """A member of Turnstile's fleet, which beats as a server does (``turnstile_server.fleet``)."""
+    """A member of Turnstile's fleet, with heartbeats as of ``turnstile_server.fleet.member``."""
 
     member: Member
     beat_s: float

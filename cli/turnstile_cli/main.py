@@ -14,7 +14,7 @@ from turnstile_release import version
 COMMANDS: Final = {
     "Server": {
         "up": "server.up", "down": "server.down", "status": "server.status", "top": "top.top",
-        "doctor": "doctor.doctor", "fleet": "fleet.fleet", "serve": "server.serve", "work": "work.work",
+        "doctor": "doctor.doctor", "fleet": "fleet.fleet", "serve": "server.serve", "work": "server.work",
         "backup": "store.backup",
         "restore": "store.restore", "relocate": "store.relocate", "open": "store.open_", "demo": "server.demo",
     },

@@ -33,20 +33,20 @@ from turnstile.fleet.core.roles import EVENTS, PUBLISH, SWEEP
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import NotFound, StoreUnavailable, TurnstileError
-from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
-from turnstile_server.fleet import Processes, Sharing, Work, differences, maintained_file, shares_file
+from turnstile_server.fleet.member import Processes, Sharing, Work, differences, maintained_file, shares_file
+from turnstile_server.fleet.owner import owners_file
 from turnstile_server.http import end_with_parent, read_settings
 from turnstile_server.loops import start_loop
-from turnstile_server.owner import owners_file
 from turnstile_server.settings import ServerSettings
-from turnstile_server.store_health import watch_file
+from turnstile_server.store.health import watch_file
+from turnstile_server.telemetry import logs, metrics
 from turnstile_server.turns import IDLE_S, REST_S, Turns
 from turnstile_server.world import WakeListener, open_store
 
 if TYPE_CHECKING:
     from turnstile.adapters.sqlite.database import Database
-    from turnstile_server.streams import Stream
+    from turnstile_server.store.streams import Stream
 
 CONSUMER: Final = "publish"
 ADVANCE_S: Final = 5.0
@@ -121,7 +121,7 @@ class Background:
         self._missed = Missed()
         self._stream: Stream | None = None
         if self._store.database is None and self._work:
-            from turnstile_server.streams import Stream
+            from turnstile_server.store.streams import Stream
 
             self._stream = Stream(settings, self._hint, lambda: self._missed.add(self._roles), self.stop)
         self._sharing = self._join(settings)

@@ -26,7 +26,7 @@ BACKGROUND: Final = {"background": "turnstile_server.background"}
 LIGHT_WORK: Final = {"light-work": "turnstile_server.light_work"}
 """The process for the role ``maintain``."""
 
-OWNER: Final = {"owner": "turnstile_server.owner"}
+OWNER: Final = {"owner": "turnstile_server.fleet.owner"}
 """Of a member of a fleet that others can ask."""
 
 log = logging.getLogger("turnstile.supervisor")

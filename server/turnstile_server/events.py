@@ -13,7 +13,7 @@ from turnstile.events.append import Appended
 
 if TYPE_CHECKING:
     from turnstile.events.deliver import Deliverer
-    from turnstile_server.metrics import DeliveryMetrics
+    from turnstile_server.telemetry.metrics import DeliveryMetrics
 
 AT_ONCE: Final = 1_000
 """HEADs whose events are appended by one call."""

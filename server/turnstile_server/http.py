@@ -50,13 +50,13 @@ from turnstile.store.core.errors import (
     TurnstileError,
 )
 from turnstile.store.core.limits import Limits
-from turnstile_server import conflicts, logs, metrics
 from turnstile_server.admission import Admission, Visit
 from turnstile_server.closed import Door
 from turnstile_server.console import SITE
 from turnstile_server.home import Home
 from turnstile_server.settings import LOOPBACK_NAMES, ServerSettings
-from turnstile_server.store_health import PROBE_PAID_S, PROBE_S, StoreProbe, look
+from turnstile_server.store.health import PROBE_PAID_S, PROBE_S, StoreProbe, look
+from turnstile_server.telemetry import conflicts, logs, metrics
 from turnstile_server.world import OpenStore, open_store, waker
 
 PARTS: Final = (
@@ -107,7 +107,7 @@ class Application:
         self._catalog = self._apps[1]
         self._answer: Callable[[App, Incoming], Response] = App.answer
         if settings.fleet_address is not None:
-            from turnstile_server.owner import Forwarding, owners_file
+            from turnstile_server.fleet.owner import Forwarding, owners_file
 
             self._answer = Forwarding(owners_file(settings), self._authentication).answer
         self._public = self._apps[-1].public

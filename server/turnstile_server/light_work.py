@@ -31,12 +31,12 @@ from turnstile.events.deliver import Deliverer
 from turnstile.fleet.core.roles import MAINTAIN
 from turnstile.fleet.core.shares import Whose
 from turnstile.maintenance.work import LEFT, Maintained, MaintenanceTarget
-from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker
-from turnstile_server.fleet import Worked, maintained_file, shares_file
+from turnstile_server.fleet.member import Worked, maintained_file, shares_file
 from turnstile_server.http import end_with_parent, read_settings
 from turnstile_server.loops import start_loop
 from turnstile_server.settings import ServerSettings
+from turnstile_server.telemetry import logs, metrics
 from turnstile_server.world import open_store
 
 LOOK_S: Final = 10.0

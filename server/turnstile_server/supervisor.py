@@ -35,7 +35,7 @@ from turnstile_server.children import STOP_S, Children, check_variables, childre
 from turnstile_server.errors import AlreadyRunning, BadSettings, PortTaken
 from turnstile_server.home import Home, ServerState, take_lock
 from turnstile_server.settings import AUTHENTICATION, TOKEN, TOKEN_KEYS, ServerSettings, decide_authentication
-from turnstile_server.store_health import leave_store, require_store
+from turnstile_server.store.health import leave_store, require_store
 
 WATCH_S: Final = 0.2
 

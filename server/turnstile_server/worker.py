@@ -25,10 +25,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from turnstile_server import logs, metrics
 from turnstile_server.children import Children, check_variables, children_of
 from turnstile_server.errors import BadSettings, ServerError
 from turnstile_server.settings import ServerSettings
+from turnstile_server.telemetry import logs, metrics
 from turnstile_server.world import open_store
 
 WATCH_S: Final = 0.5

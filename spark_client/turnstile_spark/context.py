@@ -12,19 +12,19 @@ from collections import OrderedDict
 from typing import Any
 
 from turnstile_http.api import Api, TableState, Tail, spark_location
-from turnstile_spark import checksums
+from turnstile_spark.catalogs.views import ViewApi
 from turnstile_spark.credentials import Credentials
-from turnstile_spark.delta_logs import DeltaLogs
+from turnstile_spark.delta import checksums
+from turnstile_spark.delta.cached_logs import DeltaLogs
+from turnstile_spark.delta.log_files import LogFiles
 from turnstile_spark.errors import Throw, turnstile_error
 from turnstile_spark.freshness import Freshness
 from turnstile_spark.jvm import JavaObject, Jvm
-from turnstile_spark.log_files import LogFiles
 from turnstile_spark.names import location_key
 from turnstile_spark.planned_reads import PlannedReads
 from turnstile_spark.refusals import TABLE_ID
 from turnstile_spark.transactions.scopes.scope import Scope, Scopes, catalog_of
 from turnstile_spark.transactions.scopes.shared_snapshots import SharedSnapshots
-from turnstile_spark.views import ViewApi
 
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 

@@ -25,10 +25,10 @@ from turnstile_http.errors import ApiError
 from turnstile_http.http import now_ms
 from turnstile_http.proposals import OutcomeUnknown, Proposal, Ratified, ratify
 from turnstile_spark.context import LakeContext
+from turnstile_spark.delta.log_files import STAGED, Write
 from turnstile_spark.errors import Throw, TurnstileError
 from turnstile_spark.freshness import Grant
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, names_of, throw
-from turnstile_spark.log_files import STAGED, Write
 from turnstile_spark.names import bucket_of
 from turnstile_spark.proposals import await_file
 from turnstile_spark.refusals import TABLE_ID

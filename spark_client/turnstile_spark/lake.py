@@ -15,16 +15,18 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from turnstile_http.api import Api, Commit, Head, Outcome, moment_body
 from turnstile_http.errors import ApiError
-from turnstile_spark import coordinator, delta_table_methods
+from turnstile_spark import coordinator
+from turnstile_spark.catalogs.sessions import SessionCatalogs
 from turnstile_spark.context import LakeContext
 from turnstile_spark.credentials import Credentials
+from turnstile_spark.delta import table_methods
 from turnstile_spark.errors import as_turnstile_error, install_converter, turnstile_error
 from turnstile_spark.jvm import Jvm, let_java_exceptions_through
 from turnstile_spark.maintenance import ATTEMPTS as REWRITE_ATTEMPTS
 from turnstile_spark.maintenance import TARGET_BYTES, Progress, Rewrite, rewrite
+from turnstile_spark.maintenance.vacuum import Vacuum, VacuumStep, vacuum
 from turnstile_spark.planned_reads import read_planned
 from turnstile_spark.selftest import check
-from turnstile_spark.session_catalogs import SessionCatalogs
 from turnstile_spark.table_builder import TableBuilder
 from turnstile_spark.transactions.conflicts.conflict_check import Isolation
 from turnstile_spark.transactions.journal import AnnouncedTransaction
@@ -34,7 +36,6 @@ from turnstile_spark.transactions.scopes import scope_coordinator
 from turnstile_spark.transactions.slack import Slack
 from turnstile_spark.transactions.snapshot import Snapshot
 from turnstile_spark.transactions.transaction import Transaction
-from turnstile_spark.vacuum import Vacuum, VacuumStep, vacuum
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class Lake:
         ensure_callback_server_started(self.jvm.gateway)  # type: ignore[no-untyped-call]
         let_java_exceptions_through(self.jvm.gateway)
         install_converter(coordinator.is_lake, coordinator.name_at)
-        delta_table_methods.install(coordinator.is_lake)
+        table_methods.install(coordinator.is_lake)
         credentials = Credentials(self.jvm, spark._jsparkSession, api, token, vended)
         self.context = LakeContext(spark, self.jvm, name, api, inline_limit=inline_limit, credentials=credentials)
         self._sessions = SessionCatalogs(self.context, token)

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Final
 from turnstile_http.errors import ApiError
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delta_table import DELTA, scala_seq
+from turnstile_spark.delta.table import DELTA, scala_seq
 from turnstile_spark.jvm import JavaObject, Proxy, items, throw
 from turnstile_spark.maintenance import Operation, rewrite
+from turnstile_spark.maintenance.optimize_metrics import OptimizeMetrics
+from turnstile_spark.maintenance.vacuum import HOUR_MS, LISTED, vacuum
 from turnstile_spark.names import quoted_table
-from turnstile_spark.optimize_metrics import OptimizeMetrics
-from turnstile_spark.vacuum import HOUR_MS, LISTED, vacuum
 
 _SIZES: Final = "spark.databricks.delta.optimize."
 _ALL_PATHS: Final = 2**31 - 1

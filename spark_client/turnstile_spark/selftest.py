@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from turnstile_spark.catalog import IS_UNITY, V1
-from turnstile_spark.checksums import WRITER
+from turnstile_spark.catalogs.lake_catalog import IS_UNITY, V1
+from turnstile_spark.delta.checksums import WRITER
 from turnstile_spark.errors import turnstile_error
 from turnstile_spark.java_classes import COMPILER, java_class
 from turnstile_spark.jvm import Jvm

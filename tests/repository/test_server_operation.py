@@ -20,8 +20,8 @@ from typer.main import get_command
 
 from tests.support.repository import ROOT
 from turnstile_cli.main import program
-from turnstile_server import metrics
-from turnstile_server.conflicts import ConflictLog
+from turnstile_server.telemetry import metrics
+from turnstile_server.telemetry.conflicts import ConflictLog
 
 FOLDER: Final = ROOT / "infra/server"
 FUNCTIONS: Final = frozenset(

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 import turnstile_spark
 from turnstile_spark import TurnstileError, selftest
-from turnstile_spark.catalog import NamedCatalog, SparkCatalog
+from turnstile_spark.catalogs.delegate import Delegate
+from turnstile_spark.catalogs.lake_catalog import NamedCatalog, SparkCatalog
+from turnstile_spark.catalogs.sessions import _Listener
 from turnstile_spark.coordinator import Coordinator, CoordinatorBuilder
-from turnstile_spark.delegate import Delegate
 from turnstile_spark.lake_commands import LakeCommands
-from turnstile_spark.session_catalogs import _Listener
 from turnstile_spark.transactions.scopes.cut_log import CutLogStore
 from turnstile_spark.transactions.scopes.scope_coordinator import ScopeCoordinator, ScopeCoordinatorBuilder
 

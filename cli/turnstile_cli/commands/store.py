@@ -31,7 +31,7 @@ def backup(
     is ahead of its store is adopted, one that is behind is not.
     """
     need(SERVER_NEEDS, "server", "a backup")
-    from turnstile_server.backups import back_up
+    from turnstile_server.store.backups import back_up
 
     manifest = on_server(lambda: back_up(home, dest, store))
     if output is Format.JSON:
@@ -58,7 +58,7 @@ def restore(
     log, then open.
     """
     need(SERVER_NEEDS, "server", "a restore")
-    from turnstile_server.backups import restore as put_back
+    from turnstile_server.store.backups import restore as put_back
 
     done: dict[str, Any] = on_server(lambda: put_back(home, src, store))
     if output is Format.JSON:
@@ -77,7 +77,7 @@ def open_(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
     """Let changes into a server that was started with 'serve --closed'. It is no error when it
     takes them already."""
     need(SERVER_NEEDS, "server", "a server")
-    from turnstile_server.backups import open_server
+    from turnstile_server.store.backups import open_server
 
     was_closed = on_server(lambda: open_server(home))
     if output is Format.JSON:
@@ -112,7 +112,7 @@ def relocate(
     relocation to finish it.
     """
     need(SERVER_NEEDS, "server", "a relocation")
-    from turnstile_server.relocating import relocate as move
+    from turnstile_server.store.relocation import relocate as move
 
     found: dict[str, Any] = on_server(
         lambda: move(home, old, new, store=store, store_endpoint=store_endpoint, realm=realm, dry_run=dry_run)
@@ -139,6 +139,6 @@ def checks_of_store(home: Path) -> list[dict[str, str]]:
     """The findings of SQLite's own check of a home's store, for ``doctor --store``. Raises CliError
     if the home has no SQLite store."""
     need(SERVER_NEEDS, "server", "a look at the store")
-    from turnstile_server.backups import check
+    from turnstile_server.store.backups import check
 
     return [finding.document() for finding in on_server(lambda: check(home))]

@@ -13,7 +13,7 @@ from typing import Any
 from turnstile_http.maintenance import Progress
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.maintenance.rewrites import TARGET_BYTES
-from turnstile_spark.vacuum import VacuumStep
+from turnstile_spark.maintenance.vacuum import VacuumStep
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,7 +101,7 @@ def _print_step(step: VacuumStep) -> None:
 
 def _run_due(lake: Any, args: argparse.Namespace) -> int:
     """Does the due work by policy. Exit code 1: a table failed, or was lost to another worker."""
-    from turnstile_spark.maintenance_runs import run
+    from turnstile_spark.maintenance.runs import run
 
     only = None if args.table is None else [args.table]
     while True:

@@ -22,10 +22,10 @@ from pyspark import inheritable_thread_target
 
 from turnstile_http.maintenance import Progress, Rewrite
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delta_table import DELTA, DeltaTable, activate, check_features, scala_seq
+from turnstile_spark.delta.table import DELTA, DeltaTable, activate, check_features, scala_seq
 from turnstile_spark.errors import turnstile_error
 from turnstile_spark.jvm import JavaObject, Jvm, items
-from turnstile_spark.optimize_metrics import OptimizeMetrics
+from turnstile_spark.maintenance.optimize_metrics import OptimizeMetrics
 
 log = logging.getLogger("turnstile_spark")
 #: Size of the files that are written, as Delta has it.
@@ -84,7 +84,7 @@ def rewrite(
     ``small_bytes``: files of this size are not put together with others; default: ``target_bytes``.
     ``metrics``: counts the committed bins. Raises ``ValueError`` for arguments,
     ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features that are not in
-    :data:`turnstile_spark.delta_table.FEATURES`, and Delta's errors. Bins that were committed
+    :data:`turnstile_spark.delta.table.FEATURES`, and Delta's errors. Bins that were committed
     before an exception stay.
     """
     if isinstance(z_order_by, str):

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turnstile_http.http import now_ms
-from turnstile_spark.checksums import Checksums
-from turnstile_spark.log_files import LogFiles, Write
+from turnstile_spark.delta.checksums import Checksums
+from turnstile_spark.delta.log_files import LogFiles, Write
 from turnstile_spark.transactions.conflicts.fold import commit_info, fold, with_participants, with_timestamp
 from turnstile_spark.transactions.scopes.scope import ScopedTable
 

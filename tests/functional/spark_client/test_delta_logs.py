@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from turnstile_spark.delta_logs import DeltaLogs
+from turnstile_spark.delta.cached_logs import DeltaLogs
 
 
 class Lock:

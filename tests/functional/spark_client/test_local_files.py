@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from turnstile_spark.log_files import STAGED, LogFiles, Write
+from turnstile_spark.delta.log_files import STAGED, LogFiles, Write
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ from turnstile.store.core.errors import (
     Throttled,
     TurnstileError,
 )
-from turnstile_server.asking import Asker
-from turnstile_server.owner import Forwarding, answering
+from turnstile_server.fleet.forwarding import Asker
+from turnstile_server.fleet.owner import Forwarding, answering
 
 GRANULES: Final = 4
 ROUTE: Final = "/v1/catalogs/{catalog}/namespaces"

@@ -14,7 +14,7 @@ from tests.simulation.engine.state import State
 from turnstile.catalog.changes.group_commit import ChangeQueue, WaitingChange
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Receive, Send
 from turnstile.fleet.core.owners import Address
-from turnstile_server.asking import CONNECT_S, serve
+from turnstile_server.fleet.forwarding import CONNECT_S, serve
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class TaskQueue(ChangeQueue):
 
 
 class SimConnection:
-    """One side of a connection (``turnstile_server.asking.Connection``)."""
+    """One side of a connection (``turnstile_server.fleet.forwarding.Connection``)."""
 
     def __init__(self, process: ThreadedProcess, on_send: Callable[[SimConnection, Send], None]) -> None:
         self._process = process

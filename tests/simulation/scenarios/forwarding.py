@@ -24,7 +24,7 @@ from turnstile.fleet.core import asking as words
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached, Receive, Send, Step, Then
 from turnstile.fleet.core.owners import Address
 from turnstile.gc.core import Grace
-from turnstile_server.asking import Asker
+from turnstile_server.fleet.forwarding import Asker
 
 
 class _Uncounted:
@@ -61,8 +61,8 @@ class Forwarded:
         """How many HEADs the catalog's row remembers."""
         stack = ExitStack()
         stack.enter_context(patch("turnstile.catalog.core.rows.RECENT", plan.keep))
-        stack.enter_context(patch("turnstile_server.metrics.ForwardingMetrics", _Uncounted))
-        stack.enter_context(patch("turnstile_server.owner.log.warning"))
+        stack.enter_context(patch("turnstile_server.telemetry.metrics.ForwardingMetrics", _Uncounted))
+        stack.enter_context(patch("turnstile_server.fleet.owner.log.warning"))
         return stack
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
@@ -88,15 +88,15 @@ class Forwarded:
 
 
 _CORE: Final = "turnstile.fleet.core.asking."
-_FORWARDING: Final = "turnstile_server.owner."
+_FORWARDING: Final = "turnstile_server.fleet.owner."
 
 
 def _asks(wrong: Callable[[bytes], Generator[Step, bytes, AskedResponse]]) -> Callable[[], Any]:
-    return lambda: patch("turnstile_server.asking.asking", wrong)
+    return lambda: patch("turnstile_server.fleet.forwarding.asking", wrong)
 
 
 def _answers(wrong: Callable[[], Generator[Step, bytes, None]]) -> Callable[[], Any]:
-    return lambda: patch("turnstile_server.asking.answering", wrong)
+    return lambda: patch("turnstile_server.fleet.forwarding.answering", wrong)
 
 
 def _begins_untaken(request: bytes) -> Generator[Step, bytes, AskedResponse]:
@@ -172,7 +172,7 @@ def _answers_another() -> Any:
         yield Receive(words.ANSWER_S)
         yield Send((yield words.Answer(latest[0])), words.ANSWER_S, framed=True)
 
-    return patch("turnstile_server.asking.answering", wrong)
+    return patch("turnstile_server.fleet.forwarding.answering", wrong)
 
 
 def _without_the_key() -> Any:

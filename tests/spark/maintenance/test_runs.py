@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from turnstile_spark.maintenance import Progress, main
-from turnstile_spark.maintenance_runs import TableRun, run
+from turnstile_spark.maintenance.runs import TableRun, run
 
 ON = {"enabled": "true", "min-commits": "2", "min-small-files": "2"}
 

@@ -13,8 +13,8 @@ import pytest
 import turnstile_spark
 from tests.support.server import MovingServer, moving_server
 from turnstile_spark import TurnstileError
-from turnstile_spark.maintenance_runs import run
-from turnstile_spark.vacuum import VacuumStep
+from turnstile_spark.maintenance.runs import run
+from turnstile_spark.maintenance.vacuum import VacuumStep
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from turnstile_server.conflicts import FILE_BYTES_MAX, ConflictLog, recent
+from turnstile_server.telemetry.conflicts import FILE_BYTES_MAX, ConflictLog, recent
 
 COMMITS = "POST /v1/tables/{table_id}/commits"
 

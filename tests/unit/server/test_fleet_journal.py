@@ -18,8 +18,8 @@ from turnstile.fleet.core.happenings import CLAIMED, HANDED_OVER, JOINED, LEFT, 
 from turnstile.fleet.member import Member
 from turnstile.store.core.errors import Throttled
 from turnstile.store.ports import World
-from turnstile_server import journal
-from turnstile_server.journal import FleetJournal
+from turnstile_server.fleet import journal
+from turnstile_server.fleet.journal import FleetJournal
 
 BEAT = 10
 

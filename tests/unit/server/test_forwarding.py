@@ -18,9 +18,10 @@ from turnstile.fleet.core.decisions import granule_of
 from turnstile.fleet.core.owners import CATALOGS, HOT_PER_S, Address, Owners, Rates, table_subject
 from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotAuthenticated, TooLarge, TurnstileError
-from turnstile_server import metrics, owner
-from turnstile_server.asking import OwnersFile
-from turnstile_server.owner import Forwarding, answering
+from turnstile_server.fleet import owner
+from turnstile_server.fleet.forwarding import OwnersFile
+from turnstile_server.fleet.owner import Forwarding, answering
+from turnstile_server.telemetry import metrics
 
 ADDRESS = Address("127.0.0.1", 1, "secret")
 ROUTE = "/v1/catalogs/{catalog}/namespaces"

@@ -11,8 +11,8 @@ import pytest
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS
 from turnstile.fleet.core.roles import PUBLISH, SWEEP
-from turnstile_server import fleet
-from turnstile_server.fleet import GIVEN_BEATS, Sharing, Work
+from turnstile_server.fleet import member
+from turnstile_server.fleet.member import GIVEN_BEATS, Sharing, Work
 
 BEAT_MS = 100
 
@@ -28,8 +28,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     """The monotonic clock of all members."""
     clock = Clock()
-    monkeypatch.setattr(fleet, "_monotonic_ms", clock)
-    monkeypatch.setattr(fleet.metrics, "FleetMetrics", Figures)
+    monkeypatch.setattr(member, "_monotonic_ms", clock)
+    monkeypatch.setattr(member.metrics, "FleetMetrics", Figures)
     yield clock
     for part in Part.all:
         part.sharing._journal.close()

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 {first}
-from turnstile_server import metrics
-from turnstile_server.conflicts import ConflictLog
+from turnstile_server.telemetry import metrics
+from turnstile_server.telemetry.conflicts import ConflictLog
 metrics.start(SimpleNamespace(runtime=sys.argv[1]))
 metrics.RequestMetrics(ConflictLog(Path(sys.argv[1]) / "conflicts")).record("GET /v1/catalogs", 200, 1.5, None)
 sys.stdout.buffer.write(metrics.exposition())

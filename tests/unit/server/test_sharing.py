@@ -16,8 +16,8 @@ from turnstile.fleet.core.owners import CATALOGS, Address, Owners
 from turnstile.fleet.core.roles import ALL, EVENTS, MAINTAIN, PUBLISH, SWEEP
 from turnstile.fleet.core.rows import GranuleRow
 from turnstile.fleet.core.shares import Shares, Whose
-from turnstile_server import fleet
-from turnstile_server.fleet import Processes, Sharing, Work, Worked, differences
+from turnstile_server.fleet import member
+from turnstile_server.fleet.member import Processes, Sharing, Work, Worked, differences
 
 BEAT = 1_000
 KEYS = [f"table/{number}" for number in range(200)]
@@ -94,8 +94,8 @@ class Site:
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setattr(fleet, "_monotonic_ms", lambda: Clock.now_ms)
-    monkeypatch.setattr(fleet.metrics, "FleetMetrics", Figures)
+    monkeypatch.setattr(member, "_monotonic_ms", lambda: Clock.now_ms)
+    monkeypatch.setattr(member.metrics, "FleetMetrics", Figures)
     opened = Site()
     yield opened
     for process in opened.processes:

@@ -16,9 +16,9 @@ from turnstile.adapters import opening
 from turnstile.adapters.sqlite.database import Database
 from turnstile.store.core.errors import StoreCause, StoreUnavailable
 from turnstile.store.core.writes import Insert, new_row
-from turnstile_server import store_health
 from turnstile_server.settings import ServerSettings
-from turnstile_server.store_health import (
+from turnstile_server.store import health
+from turnstile_server.store.health import (
     SAYS,
     SILENT,
     StoreProbe,
@@ -109,7 +109,7 @@ def test_a_look_finds_what_another_process_noted_and_a_new_start_looks_again(sto
 def test_the_file_is_looked_at_while_the_server_runs_and_damage_is_noted(
     store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_health, "CHECK_FIRST_S", 0.0)
+    monkeypatch.setattr(health, "CHECK_FIRST_S", 0.0)
     database = _database(store)
     with database.path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
@@ -117,7 +117,7 @@ def test_the_file_is_looked_at_while_the_server_runs_and_damage_is_noted(
         file.write(bytes(size - 4096))
     watch_file(database, threading.Event())
     assert database.damage is not None
-    assert store_health._noted_damage(database.path) == database.damage
+    assert health._noted_damage(database.path) == database.damage
 
 
 # -- the probe ---------------------------------------------------------------------------------------------------------
@@ -183,5 +183,5 @@ def test_a_process_that_forks_leaves_no_client_of_aws_to_its_children(monkeypatc
     opening.dynamodb("http://127.0.0.1:1")
     opening.sts()
     assert sum(one.cache_info().currsize for one in kept) >= 3
-    store_health.forget_connections()
+    health.forget_connections()
     assert [one.__name__ for one in kept if one.cache_info().currsize] == []

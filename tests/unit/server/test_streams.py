@@ -14,9 +14,9 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tests.support.stack import until
-from turnstile_server import streams as module
 from turnstile_server.settings import ServerSettings
-from turnstile_server.streams import Stream, add_shards
+from turnstile_server.store import streams as module
+from turnstile_server.store.streams import Stream, add_shards
 
 
 class Streams:

@@ -13,7 +13,7 @@ from turnstile.fleet.core.roles import ALL, EVENTS, MAINTAIN, PUBLISH, SWEEP
 from turnstile.fleet.core.shares import Share, Shares
 from turnstile_server.children import children_of
 from turnstile_server.errors import BadSettings
-from turnstile_server.fleet import shares_file
+from turnstile_server.fleet.member import shares_file
 from turnstile_server.light_work import LightWork
 from turnstile_server.settings import ServerSettings, read_roles
 from turnstile_server.struct_file import StructFile

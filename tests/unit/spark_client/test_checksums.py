@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from turnstile_spark.checksums import of_folded
+from turnstile_spark.delta.checksums import of_folded
 
 CONTENT = """{"commitInfo":{"txnId":"folded","inCommitTimestamp":500,"operation":"TRANSACTION"}}
 {"txn":{"appId":"stream","version":9,"lastUpdated":400}}

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from turnstile_http.api import TableState
-from turnstile_spark.log_files import Write
+from turnstile_spark.delta.log_files import Write
 from turnstile_spark.transactions.conflicts.fold import commit_info
 from turnstile_spark.transactions.parts import Parts
 from turnstile_spark.transactions.scopes.scope import Held, ScopedTable

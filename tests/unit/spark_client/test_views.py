@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.views import ViewVersion
-from turnstile_spark.views import ViewDefinition, ViewNotForSpark, _iceberg, definition_of
+from turnstile_spark.catalogs.views import ViewDefinition, ViewNotForSpark, _iceberg, definition_of
 
 NAMES = st.text("abcXYZ_ é.'", min_size=1, max_size=5)
 SIMPLE = st.sampled_from((

@@ -17,8 +17,8 @@ from turnstile_predicates.file_stats import TableSchema
 from turnstile_predicates.predicates import Or
 from turnstile_predicates.sql import sql_of
 from turnstile_spark.context import LakeContext
+from turnstile_spark.delta.log_files import STAGED
 from turnstile_spark.errors import TransactionConflict
-from turnstile_spark.log_files import STAGED
 from turnstile_spark.transactions.conflicts.conflict_check import Isolation, Read, Winner, assess, judged_reads, parse
 from turnstile_spark.transactions.conflicts.rebase import CannotRebase, TableHead, rebase
 from turnstile_spark.transactions.scopes.scope import ScopedTable

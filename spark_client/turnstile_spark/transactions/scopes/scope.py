@@ -22,9 +22,9 @@ from typing import Self
 from turnstile_http.api import Commit, TableState, Tail
 from turnstile_http.errors import ApiError
 from turnstile_http.http import now_ms
+from turnstile_spark.delta.log_files import Write
 from turnstile_spark.errors import CONFLICT, TurnstileError, turnstile_error
 from turnstile_spark.jvm import JavaObject
-from turnstile_spark.log_files import Write
 from turnstile_spark.names import location_key
 from turnstile_spark.transactions.conflicts.fold import commit_info
 from turnstile_spark.transactions.reads.catalog_reads import CatalogReadLog
@@ -172,8 +172,8 @@ class Scope:
     @property
     def options(self) -> dict[str, str]:
         """The file system options of the scope's tables. Delta's own writing of checksums fails
-        with the second, at once and without a trace (see :mod:`turnstile_spark.checksums`): a held
-        version is not yet that version of the table.
+        with the second, at once and without a trace (see
+        :mod:`turnstile_spark.delta.checksums`): a held version is not yet that version of the table.
         """
         missing = "checksums.of.held.versions.are.not.written"
         with self._lock:

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 from turnstile_http.api import Tail
 from turnstile_spark.context import LakeContext
 from turnstile_spark.coordinator import refuse_mirroring
+from turnstile_spark.delta.log_files import STAGED, Write
 from turnstile_spark.errors import Throw, TurnstileError
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, throw
-from turnstile_spark.log_files import STAGED, Write
 from turnstile_spark.transactions.conflicts.fold import CannotFold, fold
 from turnstile_spark.transactions.scopes.scope import OPTION, Held, Scope, ScopedTable, catalog_of, over
 

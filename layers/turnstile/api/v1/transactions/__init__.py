@@ -1,0 +1,1 @@
+"""Routes of transactions: over tables and a catalog, announced ones, reservations and snapshots."""

@@ -1,0 +1,1 @@
+"""Pure: the Avro files of a table: manifest lists, manifests, and the content files they name."""

@@ -1,5 +1,5 @@
 """YCSB's workloads A, B, C, D and F in Spark SQL, beside plain Delta:
-``python -m benchmarks.ycsb``.
+``python -m benchmarks.spark.ycsb``.
 
 A: half reads, half updates. B: 95 % reads. C: reads. D: 95 % reads of what is newest, the rest
 inserts. F: half reads, half reads followed by an update of the same record. Records are chosen by

@@ -1,5 +1,5 @@
 """OPTIMIZE of a table of a lake beside Delta's own of an equal path-based table:
-``python -m benchmarks.optimize``.
+``python -m benchmarks.spark.optimize``.
 
 Both tables get the same rows by the same writes, with the same features but the one that makes a
 table catalog-managed, in a number of small files in each of four partitions. Delta's command
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import turnstile_spark
-from benchmarks.insert_ratio import SAME_FEATURES
+from benchmarks.spark.insert_ratio import SAME_FEATURES
 from turnstile_server import Server
 
 PARTITIONS = 4

@@ -25,8 +25,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 
+from turnstile_spark.delta.log_files import STAGED, LogFiles, Write
 from turnstile_spark.jvm import JavaObject, Jvm
-from turnstile_spark.log_files import STAGED, LogFiles, Write
 
 log = logging.getLogger("turnstile_spark")
 #: Of tables whose checksums are written here: file system options, by which Delta cannot write

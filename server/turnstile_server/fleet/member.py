@@ -32,10 +32,10 @@ from turnstile.fleet.core.shares import Shares, Whose
 from turnstile.fleet.member import Beat, Member
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.ports import World
-from turnstile_server import metrics
-from turnstile_server.journal import FleetJournal
+from turnstile_server.fleet.journal import FleetJournal
 from turnstile_server.settings import ServerSettings
 from turnstile_server.struct_file import StructFile
+from turnstile_server.telemetry import metrics
 
 ALONE_BEATS: Final = 15
 """How much more slowly a server beats that is alone."""

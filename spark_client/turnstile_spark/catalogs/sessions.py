@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from typing import Any, ClassVar
 
-from turnstile_spark.catalog import SparkCatalog, catalogs_of
+from turnstile_spark.catalogs.lake_catalog import SparkCatalog, catalogs_of
 from turnstile_spark.command_planning import CommandPlanning
 from turnstile_spark.context import LakeContext
 from turnstile_spark.jvm import JavaObject, Proxy

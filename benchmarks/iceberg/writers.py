@@ -1,5 +1,5 @@
 """Eight PyIceberg writers append to one table, each in a process:
-``python -m benchmarks.iceberg_writers``.
+``python -m benchmarks.iceberg.writers``.
 
 Unmodified PyIceberg with its own retries; a failure counts when it surfaces, and the writer goes on
 with the table loaded anew. The catalogs take turns in one run, so that ratios count where the
@@ -33,7 +33,7 @@ from tests.support.store.servers import free_port, serving
 from turnstile_local import Stack
 
 PYICEBERG = "pyiceberg[pyarrow,sql-sqlite]==0.12.0"
-RACER = Path(__file__).with_name("iceberg_racer.py")
+RACER = Path(__file__).with_name("racer.py")
 
 
 def python() -> Path:

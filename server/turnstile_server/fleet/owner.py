@@ -30,10 +30,10 @@ from turnstile.api.http.responses import Response
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Then, after_applying, after_asking
 from turnstile.fleet.core.owners import Address, Owners, Rates
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
-from turnstile_server import logs, metrics
-from turnstile_server.asking import Asker, Listener, OwnersFile, Subject, subject_of
+from turnstile_server.fleet.forwarding import Asker, Listener, OwnersFile, Subject, subject_of
 from turnstile_server.http import end_with_parent, open_apps, read_body
 from turnstile_server.settings import ServerSettings
+from turnstile_server.telemetry import logs, metrics
 from turnstile_server.world import open_store, waker
 
 AVOID_MS: Final = 1_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from turnstile_spark.delta_table import DELTA, scala_seq
+from turnstile_spark.delta.table import DELTA, scala_seq
 from turnstile_spark.jvm import JavaObject, Jvm
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Transactions over nine tables in Spark SQL, as in TPC-C: ``python -m benchmarks.tpcc``.
+"""Transactions over nine tables in Spark SQL, as in TPC-C: ``python -m benchmarks.spark.tpcc``.
 
 One warehouse with its ten districts, so that terminals meet, and the five transactions in TPC-C's
 mix: new order (45 %), payment (43), order status, delivery and stock level (4 each). Not TPC-C

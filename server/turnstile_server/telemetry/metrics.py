@@ -13,8 +13,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from turnstile_server.conflicts import ConflictLog
 from turnstile_server.settings import ServerSettings
+from turnstile_server.telemetry.conflicts import ConflictLog
 
 if TYPE_CHECKING:
     from turnstile.maintenance.work import Maintained

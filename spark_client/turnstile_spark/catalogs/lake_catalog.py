@@ -17,16 +17,16 @@ from turnstile_http.api import TableState
 from turnstile_http.errors import ApiError
 from turnstile_http.names import check_name, dotted_name
 from turnstile_spark import refusals
+from turnstile_spark.catalogs.delegate import Delegate, ScopeDelegate
+from turnstile_spark.catalogs.view_catalog import ViewsOfLake
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delegate import Delegate, ScopeDelegate
-from turnstile_spark.delta_table import scala_seq
+from turnstile_spark.delta.table import scala_seq
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, string_dict
 from turnstile_spark.names import is_path
 from turnstile_spark.transactions.scopes import cut_log
 from turnstile_spark.transactions.scopes.catalog_changes import Name
 from turnstile_spark.transactions.scopes.scope import OPTION, Scope
-from turnstile_spark.view_catalog import ViewsOfLake
 
 _ABSTRACT = "org.apache.spark.sql.delta.catalog.AbstractDeltaCatalog"
 V1 = "org.apache.spark.sql.catalyst.catalog."

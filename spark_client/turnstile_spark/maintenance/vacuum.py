@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as F
 
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delta_table import DELTA, DeltaTable, check_features
+from turnstile_spark.delta.table import DELTA, DeltaTable, check_features
 from turnstile_spark.errors import turnstile_error
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """Which Spark, Python and Java the Spark client works with: ``make matrix``, or
-``python -m benchmarks.matrix --help``.
+``python -m benchmarks.spark.matrix --help``.
 
 For each release of Spark and of Python an environment of its own is made, with the wheels as they
 would be published and the newest Delta that fits. In it a short walk is run against a server of
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+ROOT: Final = Path(__file__).resolve().parents[2]
 BIN: Final = Path(sys.executable).parent
 SPARKS: Final = ("4.0.2", "4.1.2", "4.2.0")
 PYTHONS: Final = ("3.11", "3.12", "3.13")

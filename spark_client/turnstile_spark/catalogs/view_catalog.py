@@ -1,4 +1,5 @@
-"""The views of a lake as Spark's ``ViewCatalog`` has them, over :mod:`turnstile_spark.views`."""
+"""The views of a lake as Spark's ``ViewCatalog`` has them, over
+:mod:`turnstile_spark.catalogs.views`."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from turnstile_http.errors import ApiError
+from turnstile_spark.catalogs.delegate import LakeCatalog
+from turnstile_spark.catalogs.views import NO_VIEW, ViewNotForSpark, definition_of, from_java, to_java
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delegate import LakeCatalog
 from turnstile_spark.jvm import JavaObject, names_of
-from turnstile_spark.views import NO_VIEW, ViewNotForSpark, definition_of, from_java, to_java
 
 
 class ViewsOfLake(LakeCatalog):

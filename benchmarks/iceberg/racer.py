@@ -1,4 +1,4 @@
-"""The processes of ``benchmarks.iceberg_writers``, with nothing but PyIceberg: ``iceberg_racer.py
+"""The processes of ``benchmarks.iceberg.writers``, with nothing but PyIceberg: ``racer.py
 WHAT ARGUMENTS``, in JSON."""
 
 from __future__ import annotations

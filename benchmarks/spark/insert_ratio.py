@@ -1,8 +1,8 @@
 """What a commit through Turnstile costs a Spark job: the same one-row INSERT three ways,
 interleaved in one session.
 
-    python -m benchmarks.insert_ratio [--only files|s3] [--rounds 25] [--output json]
-    python -m benchmarks.insert_ratio --url URL [--s3-url URL --s3-endpoint URL]
+    python -m benchmarks.spark.insert_ratio [--only files|s3] [--rounds 25] [--output json]
+    python -m benchmarks.spark.insert_ratio --url URL [--s3-url URL --s3-endpoint URL]
 
 * through Turnstile;
 * on a path-based Delta table with the same table features (in-commit timestamps, vacuum protocol

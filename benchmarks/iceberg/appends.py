@@ -1,4 +1,4 @@
-"""Appends to one Iceberg table by 1, 8 and 16 writers: ``python -m benchmarks.iceberg_appends``.
+"""Appends to one Iceberg table by 1, 8 and 16 writers: ``python -m benchmarks.iceberg.appends``.
 
     ready        writers that speak HTTP/1.1 over one socket each, and send manifests and
                  lists that were written before the heat; all were computed from the table's first
@@ -31,7 +31,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from benchmarks.iceberg_writers import answer, call, python
+from benchmarks.iceberg.writers import answer, call, python
 from benchmarks.processes import cpu_s
 from benchmarks.server_commits import Connection
 from tests.support.iceberg.client import SCHEMA

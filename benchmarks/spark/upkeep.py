@@ -1,5 +1,5 @@
 """A stream of small commits with readers, with and without maintenance:
-``python -m benchmarks.upkeep``.
+``python -m benchmarks.spark.upkeep``.
 
 A writer for each of three tables appends ten rows at a time over HTTP, at a steady pace; four Spark
 threads read. With maintenance, a thread rewrites small files (``optimize``) all the time, one table

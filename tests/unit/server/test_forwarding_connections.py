@@ -14,8 +14,8 @@ import pytest
 from turnstile.fleet.core import asking as words
 from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached, Receive, Send
 from turnstile.fleet.core.owners import Address, Owners
-from turnstile_server import asking
-from turnstile_server.asking import Asker, Listener, OwnersFile, SocketConnection, Subject, subject_of
+from turnstile_server.fleet import forwarding
+from turnstile_server.fleet.forwarding import Asker, Listener, OwnersFile, SocketConnection, Subject, subject_of
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -28,7 +28,7 @@ FRAME = Send(words.encode(REQUEST), 30, framed=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine answers late."""
     monkeypatch.setattr(words, "TAKEN_S", 30.0)
-    monkeypatch.setattr(asking, "CONNECT_S", 30.0)
+    monkeypatch.setattr(forwarding, "CONNECT_S", 30.0)
 
 
 class Owner:
@@ -90,7 +90,7 @@ def test_a_caller_that_does_not_know_the_secret_is_not_answered(owner: Owner) ->
     with socket.create_connection((HOST, owner.address.port), 30) as stranger:
         stranger.settimeout(30)
         stranger.sendall(b"n" * 32)
-        assert len(asking._exactly(stranger, 64)) == 64
+        assert len(forwarding._exactly(stranger, 64)) == 64
         stranger.sendall(b"p" * 32)  # no proof
         SocketConnection(stranger).send(FRAME)
         assert stranger.recv(1) == b""
@@ -114,10 +114,10 @@ def listening(serve: Callable[[socket.socket], None]) -> tuple[Address, threadin
 
 
 def knows_the_secret(connection: socket.socket) -> None:
-    theirs = asking._exactly(connection, 32)
+    theirs = forwarding._exactly(connection, 32)
     own = b"o" * 32
-    connection.sendall(own + asking._proof("secret", b"owner", theirs + own))
-    asking._exactly(connection, 32)
+    connection.sendall(own + forwarding._proof("secret", b"owner", theirs + own))
+    forwarding._exactly(connection, 32)
 
 
 def test_a_token_is_not_sent_to_another_server_at_the_same_address() -> None:
@@ -173,7 +173,7 @@ def test_i3_an_owner_that_dies_after_it_began_leaves_the_outcome_open() -> None:
         knows_the_secret(connection)
         SocketConnection(connection).receive(Receive(30, framed=True))
         connection.sendall(words.TAKEN)
-        assert asking._exactly(connection, 1) == words.BEGIN
+        assert forwarding._exactly(connection, 1) == words.BEGIN
 
     address, thread = listening(serve)
     with pytest.raises(Failed) as failed:
@@ -205,7 +205,7 @@ def test_a_connection_that_the_owner_closed_meanwhile_is_not_used() -> None:
 
 
 def test_a_request_that_is_too_large_is_applied_where_it_is(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "FRAME_BYTES", 1000)
+    monkeypatch.setattr(forwarding, "FRAME_BYTES", 1000)
     with pytest.raises(Failed) as failed:
         Asker().ask(owner.address, AskedRequest("POST", "/", "", {}, b"x" * 1000))
     assert failed.value.reached is Reached.NOT_SENT

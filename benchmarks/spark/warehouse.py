@@ -1,5 +1,5 @@
 """How often transactions over tables are refused, by what is judged:
-``python -m benchmarks.warehouse``.
+``python -m benchmarks.spark.warehouse``.
 
 The mix of TreeCat's section on concurrency (derived from TPC-DS), over a fact table and a
 dimension, by clients that are processes of their own and speak HTTP to one server. A transaction

@@ -17,9 +17,9 @@ from turnstile_http.errors import ApiError
 from turnstile_http.names import dotted_name
 from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
+from turnstile_spark.delta.log_files import Write
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.jvm import JavaObject, Proxy, names_of, string_dict
-from turnstile_spark.log_files import Write
 from turnstile_spark.transactions.scopes.catalog_changes import Name, NewNamespace
 from turnstile_spark.transactions.scopes.scope import Scope, catalog_of, over
 

@@ -1,0 +1,1 @@
+"""Benchmarks of Spark on tables of a lake."""

@@ -1,0 +1,1 @@
+"""Spark's catalogs of a lake: tables, views, and how a session gets them."""

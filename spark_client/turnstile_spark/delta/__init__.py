@@ -1,0 +1,1 @@
+"""Files and classes of Delta: commit files, checksums, cached logs and tables."""
