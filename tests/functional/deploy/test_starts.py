@@ -29,16 +29,16 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MODULES: Final = {
     "authorizer": 26,
-    "catalog": 237,
-    "commit": 122,
-    "events": 135,
-    "gc": 213,
-    "iceberg": 208,
-    "ingest": 120,
-    "maintain": 156,
-    "plans": 197,
-    "publish": 124,
-    "tokens": 114,
+    "catalog": 240,
+    "commit": 123,
+    "events": 136,
+    "gc": 215,
+    "iceberg": 210,
+    "ingest": 121,
+    "maintain": 157,
+    "plans": 198,
+    "publish": 125,
+    "tokens": 115,
 }
 """Modules of ours that a start imports, at most: each is a file to find and to read, and classes to
 make. A folder counts as one."""

@@ -25,8 +25,8 @@ class IcebergManifestScanner(Scanner):
     - Collects: small manifests of managed tables with
       ``turnstile.maintenance.rewrite-manifests=true``, if there are many of them
       (``iceberg/core/files/manifest_rewrite.py``): they are put together. An item stands for all
-      small manifests of a table, and has their number, but no bytes: kind ``iceberg-files`` removes the
-      files after the snapshots that name them have expired.
+      small manifests of a table, and has their number, but no bytes: kind ``iceberg-files``
+      removes the files after the snapshots that name them have expired.
     - Unreachable since: a new manifest stands for them.
     - Announced by: the swap of the HEAD, a change like every other (I9). It is decided from the
       list that it replaces.

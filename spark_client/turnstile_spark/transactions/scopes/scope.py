@@ -173,7 +173,8 @@ class Scope:
     def options(self) -> dict[str, str]:
         """The file system options of the scope's tables. Delta's own writing of checksums fails
         with the second, at once and without a trace (see
-        :mod:`turnstile_spark.delta.checksums`): a held version is not yet that version of the table.
+        :mod:`turnstile_spark.delta.checksums`): a held version is not yet that version of the
+        table.
         """
         missing = "checksums.of.held.versions.are.not.written"
         with self._lock:
