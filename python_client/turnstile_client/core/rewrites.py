@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from turnstile_predicates.conflicts import definition_change
 from turnstile_rows.commits import actions_of
 
 File = Mapping[str, Any]
@@ -101,8 +102,9 @@ class Changes:
 
     def add(self, content: str) -> None:
         """Adds the next version's commit."""
-        for action in actions_of(content):
-            self.is_stale |= "metaData" in action or "protocol" in action
+        actions = actions_of(content)
+        self.is_stale |= definition_change(actions) is not None
+        for action in actions:
             self.timestamp = (action.get("commitInfo") or {}).get("inCommitTimestamp", self.timestamp)
             file = action.get("remove") or action.get("add")
             if file is not None:
