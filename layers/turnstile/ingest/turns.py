@@ -26,7 +26,7 @@ import msgspec
 from turnstile.catalog.changes.idempotency import KeyReused
 from turnstile.delta.commits import check_readable, head_of, read_head
 from turnstile.delta.core.content import PRODUCER_APP
-from turnstile.delta.core.decide import Refused, find_identity, not_active
+from turnstile.delta.core.decide import CONTENDED, Refused, find_identity, not_active
 from turnstile.delta.core.head import ACTIVE, TableHead, tail_by_version
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
@@ -37,7 +37,6 @@ from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import EncodedFile, Parts, encode_parts, parts_of
 from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
 from turnstile.store.core.errors import (
-    ErrorType,
     OutcomeUnknown,
     StorageFault,
     Throttled,
@@ -54,12 +53,7 @@ from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch, Unsupported
 
 ENGINE: Final = "turnstile-rows"
-CHANGING: Final = Refused(
-    ErrorType.CONCURRENT_CHANGE,
-    "the table changed during every attempt",
-    "send the same request again",
-    details={"retry_after_ms": 100},
-)
+CHANGING: Final = msgspec.structs.replace(CONTENDED, remedy="send the same request again")
 """The refusal after the last attempt; nothing was added."""
 
 _ATTEMPTS: Final = 5
