@@ -116,6 +116,18 @@ def engine_error(error: Unsupported) -> UnsupportedTable:
     return UnsupportedTable(str(error), remedy="write the rows with an engine that does")
 
 
+def convert(request: RowsRequest, definition: Definition) -> tuple[Parts, int]:
+    """Returns the rows of a request in the columns of the table, and their number. Raises
+    InvalidRows and TooLarge for rows that do not fit, and UnsupportedTable."""
+    try:
+        batches = rows_of(request.plain, request.media, definition)
+        return parts_of(batches, definition), sum(batch.num_rows for batch in batches)
+    except DataMismatch as error:
+        raise InvalidRows(str(error), field="body") from None
+    except Unsupported as error:
+        raise engine_error(error) from None
+
+
 class _Judged(msgspec.Struct, frozen=True):
     """A request with its rows in the columns of the table."""
 
@@ -214,16 +226,9 @@ def _find_version(tools: Tools, head: TableHead, txn: str) -> int | None:
 def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
     """Step 3 of one request; None where its rows are refused."""
     try:
-        batches = rows_of(waiting.request.plain, waiting.request.media, definition)
-        parts = parts_of(batches, definition)
-    except DataMismatch as error:
-        waiting.settle(InvalidRows(str(error), field="body"))
-    except Unsupported as error:
-        waiting.settle(engine_error(error))
+        return _Judged(waiting, *convert(waiting.request, definition))
     except TurnstileError as error:
         waiting.settle(error)
-    else:
-        return _Judged(waiting, parts, sum(batch.num_rows for batch in batches))
     return None
 
 
