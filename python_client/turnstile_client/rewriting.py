@@ -200,14 +200,9 @@ class _Run:
         if tracking is not None:
             definition = with_row_ids(definition, tracking)
         reader = FileReader(self._storage, definition, definition.schema.names, None, tracking)
-        writer = Writer(self._storage, definition, self._options.bytes_in(definition))
-        try:
+        with Writer(self._storage, definition, self._options.bytes_in(definition)) as writer:
             for batch in reader.rows(each.files):
                 writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=definition.schema))
-            writer.close()
-        except BaseException:
-            writer.discard()
-            raise
         _check_rows(each, sum(file.rows for file in writer.files), writer)
         values = each.files[0]["partitionValues"]
         writer.files = [replace(file, partition_values=values) for file in writer.files]

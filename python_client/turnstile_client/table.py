@@ -191,9 +191,8 @@ class Table(RowAppends):
             )
         storage = self._steps.storage_of(state.table_id, state.location)
         reader = FileReader(storage, definition, definition.schema.names, None)
-        writer = Writer(storage, definition, target_bytes(definition))
         removed = []
-        try:
+        with Writer(storage, definition, target_bytes(definition)) as writer:
             for file in planned:
                 if not rewrites:
                     removed += [file] if is_within(file, filter, definition) else []
@@ -205,10 +204,6 @@ class Table(RowAppends):
                 removed.append(file)
                 for batch in kept.to_batches():
                     writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=definition.schema))
-            writer.close()
-        except BaseException:
-            writer.discard()
-            raise
         if not removed:
             return version
         shown = filter.sql or str(where)
