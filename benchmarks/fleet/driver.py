@@ -132,7 +132,10 @@ class Members:
                     values = [one[name] for one in inside if name in one]
                     sums[name] = sums.get(name, 0.0) + (values[-1] - values[0] if values else 0.0)
         beats.sort()
-        share = lambda part: round(beats[min(len(beats) - 1, int(part * len(beats)))], 1) if beats else 0.0  # noqa: E731
+
+        def share(part):
+            return round(beats[min(len(beats) - 1, int(part * len(beats)))], 1) if beats else 0.0
+
         span_s = to_s - from_s
         return {
             **{name: round(value, 2) for name, value in sums.items()}, "beats_per_s": round(len(beats) / span_s, 1),

@@ -28,9 +28,18 @@ _POM: Final = f"""\
   <modelVersion>4.0.0</modelVersion>
   <groupId>turnstile.benchmarks</groupId><artifactId>zookeeper</artifactId><version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId><version>{ZOOKEEPER}</version></dependency>
-    <dependency><groupId>io.dropwizard.metrics</groupId><artifactId>metrics-core</artifactId><version>4.1.12.1</version></dependency>
-    <dependency><groupId>org.xerial.snappy</groupId><artifactId>snappy-java</artifactId><version>1.1.10.5</version></dependency>
+    <dependency>
+      <groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId>
+      <version>{ZOOKEEPER}</version>
+    </dependency>
+    <dependency>
+      <groupId>io.dropwizard.metrics</groupId><artifactId>metrics-core</artifactId>
+      <version>4.1.12.1</version>
+    </dependency>
+    <dependency>
+      <groupId>org.xerial.snappy</groupId><artifactId>snappy-java</artifactId>
+      <version>1.1.10.5</version>
+    </dependency>
   </dependencies>
 </project>
 """

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turnstile_http.errors import ApiError
-from turnstile_http.http import Http, path
+from turnstile_http.http import Http, Json, path
 from turnstile_http.names import check_name, dotted_name, is_uuid
 
 _UNITY = ("api", "2.1", "unity-catalog")
@@ -74,14 +74,14 @@ class Api:
         listed = self._pages("tables", self._namespace(namespace, "tables"), "tables")
         return [(t["name"], t["table_id"]) for t in listed if t["format"] == "delta"]
 
-    def stage(self, namespace: str, table: str, *, new_namespace: bool = False) -> dict[str, Any]:
+    def stage(self, namespace: str, table: str, *, new_namespace: bool = False) -> Json:
         """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind
         (gc removes it). ``new_namespace``: the namespace is not there yet."""
         route = self._namespace(namespace, "staging-tables")
         body: dict[str, Any] = {"name": check_name(table, "table")}
         if new_namespace:
             body["new_namespace"] = True
-        return self.http.call("stage", "POST", route, body)  # type: ignore[no-any-return]
+        return self.http.call("stage", "POST", route, body)
 
     def register(self, namespace: str, table: str, table_id: str) -> TableState:
         """Gives a staged table its name after version 0 is written."""
@@ -109,14 +109,14 @@ class Api:
 
     def undrop(
         self, namespace: str, table: str, *, name: str | None, to: str | None, at: dict[str, Any] | None
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Brings back the table that was dropped last under this name, as ``name`` in the namespace
         ``to`` if given; returns its entry. ``at``: a moment at which it was there, as bodies have
         it.
         """
         body = {key: value for key, value in (("name", name), ("namespace", to), ("at", at)) if value is not None}
         route = self._table(namespace, table, "undrop")
-        return self.http.call("undrop", "POST", route, body, change=True)  # type: ignore[no-any-return]
+        return self.http.call("undrop", "POST", route, body, change=True)
 
     # -- namespaces ---------------------------------------------------------------------------------------------------
 
@@ -124,11 +124,11 @@ class Api:
         """The names of all namespaces, levels joined by dots, now or as of a moment."""
         return [n["name"] for n in self._pages("namespaces", self._namespaces(), "namespaces", as_of=as_of)]
 
-    def namespace(self, name: str, as_of: str | None = None) -> dict[str, Any]:
+    def namespace(self, name: str, as_of: str | None = None) -> Json:
         """One namespace: ``name``, ``comment``, ``properties``, ``created``; now or as of a
         moment."""
         query = {"as_of": as_of} if as_of else {}
-        return self.http.call("namespace", "GET", self._namespace(name), query=query)  # type: ignore[no-any-return]
+        return self.http.call("namespace", "GET", self._namespace(name), query=query)
 
     def find(self, query: str, as_of: str | None = None) -> Iterator[dict[str, Any]]:
         """Resolves a path query: ``name``, ``kind``, ``id`` and more of each entry; now or as of a
@@ -188,9 +188,9 @@ class Api:
         query = {"start": start, "end": end}
         return Tail.read(self.http.call("commits", "GET", path("v1", "tables", table_id, "commits"), query=query))
 
-    def propose(self, table_id: str, proposal: dict[str, Any]) -> dict[str, Any]:
+    def propose(self, table_id: str, proposal: dict[str, Any]) -> Json:
         """Proposes one commit: a single attempt (``proposals.ratify`` repeats it)."""
-        return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)  # type: ignore[no-any-return]
+        return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)
 
     def append_rows(
         self,
@@ -200,14 +200,14 @@ class Api:
         *,
         wait_published: bool = False,
         evolves: bool = False,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Adds rows to the table ``namespace.table``: a single attempt. ``headers`` say the format
         of ``content``, and identify the request. ``evolves``: columns that the table lacks are
         added to it."""
         namespace, _, table = name.rpartition(".")
         query = {"wait": "publish" if wait_published else None, "schema": "evolve" if evolves else None}
         route = self._table(namespace, table, "rows")
-        return self.http.once("rows", "POST", route, query=query, headers=headers, content=content)  # type: ignore[no-any-return]
+        return self.http.once("rows", "POST", route, query=query, headers=headers, content=content)
 
     def outcome(self, table_id: str, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
         """The outcome of a proposal for ``version``, known by txn id or staged name; a single
@@ -222,41 +222,41 @@ class Api:
 
     def publish(self, table_id: str) -> dict[str, int]:
         """Publishes now; returns ``published``, ``floor``, ``latest``. Idempotent."""
-        return self.http.call("publish", "POST", path("v1", "tables", table_id, "publish"))  # type: ignore[no-any-return]
+        return self.http.call("publish", "POST", path("v1", "tables", table_id, "publish"))
 
-    def vacuum(self, table_id: str, retention_ms: int | None, *, dry_run: bool) -> dict[str, Any]:
+    def vacuum(self, table_id: str, retention_ms: int | None, *, dry_run: bool) -> Json:
         """Announces a vacuum: which versions it has to leave. Idempotent."""
         body = {"dry_run": dry_run} | ({} if retention_ms is None else {"retention_ms": retention_ms})
-        return self.http.call("vacuum", "POST", path("v1", "tables", table_id, "vacuums"), body)  # type: ignore[no-any-return]
+        return self.http.call("vacuum", "POST", path("v1", "tables", table_id, "vacuums"), body)
 
-    def plan(self, table_id: str, question: dict[str, Any]) -> dict[str, Any]:
+    def plan(self, table_id: str, question: dict[str, Any]) -> Json:
         """A page of the files of a table that may have rows which satisfy a predicate; changes
         nothing."""
-        return self.http.call("plan", "POST", path("v1", "tables", table_id, "plan"), question)  # type: ignore[no-any-return]
+        return self.http.call("plan", "POST", path("v1", "tables", table_id, "plan"), question)
 
-    def pins(self, table_id: str) -> dict[str, Any]:
+    def pins(self, table_id: str) -> Json:
         """The pins of a table."""
-        return self.http.call("pins", "GET", path("v1", "tables", table_id, "pins"))  # type: ignore[no-any-return]
+        return self.http.call("pins", "GET", path("v1", "tables", table_id, "pins"))
 
-    def begin_maintenance(self, table_id: str, term_ms: int) -> dict[str, Any]:
+    def begin_maintenance(self, table_id: str, term_ms: int) -> Json:
         """Begins a run of maintenance if something is due: a single attempt, since a second one
         would find the table leased by the first."""
         route = path("v1", "tables", table_id, "maintenance-runs")
-        return self.http.once("begin maintenance", "POST", route, {"term_ms": term_ms})  # type: ignore[no-any-return]
+        return self.http.once("begin maintenance", "POST", route, {"term_ms": term_ms})
 
-    def update_maintenance(self, table_id: str, attempt: int, update: dict[str, Any]) -> dict[str, Any]:
+    def update_maintenance(self, table_id: str, attempt: int, update: dict[str, Any]) -> Json:
         """Renews or ends a run; 409 ``ConcurrentChange`` if it is another process's by now, or
         ended before."""
         route = path("v1", "tables", table_id, "maintenance-runs", str(attempt))
-        return self.http.call("update maintenance", "POST", route, update)  # type: ignore[no-any-return]
+        return self.http.call("update maintenance", "POST", route, update)
 
     # -- several tables ------------------------------------------------------------------------------------------------
 
-    def transact(self, group: dict[str, Any]) -> dict[str, Any]:
+    def transact(self, group: dict[str, Any]) -> Json:
         """Proposes a group of commits, or of commits with changes and reads of the catalog: a
         single attempt (``groups.ratify_group`` repeats it)."""
         at_catalog = ("catalogs", self.catalog) if "changes" in group else ()
-        return self.http.once("transaction", "POST", path("v1", *at_catalog, "transactions"), group)  # type: ignore[no-any-return]
+        return self.http.once("transaction", "POST", path("v1", *at_catalog, "transactions"), group)
 
     def announce(self, id: str, announcement: dict[str, Any]) -> None:
         """Announces the commits of a transaction in its journal: a single attempt. Idempotent."""
@@ -267,25 +267,25 @@ class Api:
         """The journal's entries of transactions that this client may commit."""
         return self._pages("entries", path("v1", "transactions"), "transactions", state=state)
 
-    def entry(self, id: str) -> dict[str, Any]:
+    def entry(self, id: str) -> Json:
         """The journal's entry of a transaction."""
-        return self.http.call("entry", "GET", path("v1", "transactions", id))  # type: ignore[no-any-return]
+        return self.http.call("entry", "GET", path("v1", "transactions", id))
 
-    def resume(self, id: str, catalog: str = "") -> dict[str, Any]:
+    def resume(self, id: str, catalog: str = "") -> Json:
         """Commits an announced transaction, of ``catalog`` if its entry names one; answered as
         :meth:`transact`. Idempotent."""
         at_catalog = ("catalogs", catalog) if catalog else ()
-        return self.http.call("resume", "POST", path("v1", *at_catalog, "transactions", id, "resume"))  # type: ignore[no-any-return]
+        return self.http.call("resume", "POST", path("v1", *at_catalog, "transactions", id, "resume"))
 
-    def abort(self, id: str) -> dict[str, Any]:
+    def abort(self, id: str) -> Json:
         """Makes sure that an announced transaction is never committed; returns its entry.
         Idempotent."""
-        return self.http.call("abort", "DELETE", path("v1", "transactions", id))  # type: ignore[no-any-return]
+        return self.http.call("abort", "DELETE", path("v1", "transactions", id))
 
-    def reserve(self, id: str, tables: list[str], lease_ms: int) -> dict[str, Any]:
+    def reserve(self, id: str, tables: list[str], lease_ms: int) -> Json:
         """Asks for a reservation of tables (uuids), or for a longer lease. Idempotent."""
         body = {"tables": tables, "lease_ms": lease_ms}
-        return self.http.call("reserve", "PUT", path("v1", "reservations", id), body)  # type: ignore[no-any-return]
+        return self.http.call("reserve", "PUT", path("v1", "reservations", id), body)
 
     def release(self, id: str) -> None:
         """Gives up a reservation. Idempotent."""

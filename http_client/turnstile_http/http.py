@@ -17,6 +17,8 @@ from turnstile_http.errors import ApiError
 from turnstile_http.waiting import WAIT_REPORTER
 
 T = TypeVar("T")
+Json = dict[str, Any]
+"""A response, as JSON."""
 #: Seconds. Longer than the API gateway's 30, so that the server's own answer arrives before the
 #: client gives up.
 READ_TIMEOUT = 35.0
@@ -100,19 +102,19 @@ class Http:
         query: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
         content: bytes | None = None,
-    ) -> Any:
-        """One request, no retry. Returns the JSON response (None for 204); raises
-        :class:`ApiError`. ``content``: a body that is not JSON, in place of ``body``; ``headers``
-        say its type."""
+    ) -> Json:
+        """One request, no retry. Returns the response (empty for 204); raises :class:`ApiError`.
+        ``content``: a body that is not JSON, in place of ``body``; ``headers`` say its type."""
         self.requests[name] += 1
         params = {k: v for k, v in (query or {}).items() if v is not None}
         sent = {"json": body} if content is None else {"content": content}
         response = self._send(name, method, route, params=params or None, headers=headers, **sent)
         if response.status_code < 300:
             try:
-                return response.json() if response.content else None
+                answer: Json = response.json() if response.content else {}
             except ValueError as e:
                 raise _error(response) from e
+            return answer
         raise _error(response)
 
     def _send(self, name: str, method: str, route: str, **options: Any) -> httpx.Response:
@@ -141,7 +143,7 @@ class Http:
         *,
         query: dict[str, Any] | None = None,
         change: bool = False,
-    ) -> Any:
+    ) -> Json:
         """A request that is repeated while the failure is transient, until the deadline.
 
         ``change``: of the catalog. All attempts carry one ``Idempotency-Key``: however many of them
@@ -152,7 +154,7 @@ class Http:
         headers = {"Idempotency-Key": str(uuid.uuid4())} if change else None
         is_open = False
 
-        def attempt() -> Any:
+        def attempt() -> Json:
             nonlocal is_open
             try:
                 return self.once(name, method, route, body, query=query, headers=headers)

@@ -108,80 +108,54 @@ class _Stop(Exception):
         self.lost = lost
 
 
-def do_due_work(
-    api: Api,
-    name: str,
-    table_id: str,
-    operations: Mapping[str, Callable[[Job], object]],
-    *,
-    term_s: float = TERM_S,
-    dpus: float = 0,
-    worded: tuple[type[Exception], ...] = (ValueError,),
-    progress: Callable[[str, Progress], None] | None = None,
-) -> TableRun:
-    """Does the due work on a table, if there is any, and returns the result. Needs SELECT and
-    MODIFY.
+@dataclass(slots=True)
+class DueWork:
+    """The due work on a table. :meth:`run` does it, if there is any, and needs SELECT and MODIFY.
 
-    Args:
-        operations: the kinds of work that this process does; others are left to other workers.
-        term_s: of the lease, which is renewed while the process lives.
-        dpus: the capacity of this process, by which its time counts into a budget of DPU-hours; 0
-            counts none.
-        worded: errors whose message says enough; of others the report has the class, too.
-        progress: called with the table's name and each step.
+    ``operations``: the kinds of work that this process does; others are left to other workers.
+    ``term_s``: of the lease, which is renewed while the process lives. ``dpus``: the capacity of
+    this process, by which its time counts into a budget of DPU-hours; 0 counts none. ``worded``:
+    errors whose message says enough; of others the report has the class, too. ``progress`` is
+    called with the table's name and each step.
     """
-    work = _DueWork(api, name, table_id, operations, term_s=term_s, dpus=dpus, worded=worded, progress=progress)
-    return work.run()
 
+    api: Api
+    name: str
+    table_id: str
+    operations: Mapping[str, Callable[[Job], object]]
+    term_s: float = field(default=TERM_S, kw_only=True)
+    dpus: float = field(default=0, kw_only=True)
+    worded: tuple[type[Exception], ...] = field(default=(ValueError,), kw_only=True)
+    progress: Callable[[str, Progress], None] | None = field(default=None, kw_only=True)
+    _done: TableRun = field(init=False)
+    _stop_s: float | None = field(init=False, default=None)
+    _lease: _Lease | None = field(init=False, default=None)
 
-class _DueWork:
-    """A run on one table."""
-
-    def __init__(
-        self,
-        api: Api,
-        name: str,
-        table_id: str,
-        operations: Mapping[str, Callable[[Job], object]],
-        *,
-        term_s: float,
-        dpus: float,
-        worded: tuple[type[Exception], ...],
-        progress: Callable[[str, Progress], None] | None,
-    ) -> None:
-        self._api = api
-        self._name = name
-        self._id = table_id
-        self._operations = operations
-        self._term_s = term_s
-        self._dpus = dpus
-        self._worded = worded
-        self._report = progress
-        self._done = TableRun(name, "done")
-        self._stop_s: float | None = None
-        self._lease: _Lease | None = None
+    def __post_init__(self) -> None:
+        self._done = TableRun(self.name, "done")
 
     def run(self) -> TableRun:
+        """Does the work, and returns the result."""
         try:
-            begun = self._api.begin_maintenance(self._id, int(self._term_s * 1000))
+            begun = self.api.begin_maintenance(self.table_id, int(self.term_s * 1000))
         except ApiError as e:
             unknown = e.status in (0, 500, 502, 504)  # a lease that was taken without an answer is free when it is over
-            return TableRun(self._name, "unknown" if unknown else "failed", str(e))
+            return TableRun(self.name, "unknown" if unknown else "failed", str(e))
         if begun["outcome"] != "begun":
-            return TableRun(self._name, begun["outcome"], begun["reason"])
+            return TableRun(self.name, begun["outcome"], begun["reason"])
         self._done.reason = begun["reason"]
         self._stop_s = self._deadline_s(begun)
         results: list[dict[str, Any]] = []
-        with _Lease(self._api, self._id, begun["attempt"], self._term_s) as self._lease:
+        with _Lease(self.api, self.table_id, begun["attempt"], self.term_s) as self._lease:
             try:
                 for due in begun["due"]:
-                    if due["operation"] in self._operations:
+                    if due["operation"] in self.operations:
                         self._work(due, begun, results)
             except _Stop as stop:
                 self._done.outcome = "lost" if stop.lost else "stopped"
                 self._done.reason = str(stop)
             except Exception as e:
-                log.exception("turnstile: maintenance of %s failed", self._name)
+                log.exception("turnstile: maintenance of %s failed", self.name)
                 self._done.outcome = "failed"
                 self._done.reason = self._reason(e)
             except BaseException:
@@ -197,8 +171,8 @@ class _DueWork:
         limits = []
         if begun.get("stop_ms") is not None:
             limits.append(begun["stop_ms"] / 1000)
-        if begun.get("dpu_ms_left") is not None and self._dpus > 0:
-            limits.append(time.time() + begun["dpu_ms_left"] / self._dpus / 1000)
+        if begun.get("dpu_ms_left") is not None and self.dpus > 0:
+            limits.append(time.time() + begun["dpu_ms_left"] / self.dpus / 1000)
         return min(limits, default=None)
 
     def _work(self, due: Mapping[str, Any], begun: Mapping[str, Any], results: list[dict[str, Any]]) -> None:
@@ -214,8 +188,8 @@ class _DueWork:
                 self._done.bytes += progress.bytes
                 if progress.version is not None:
                     self._done.versions.append(progress.version)
-            if self._report is not None:
-                self._report(self._name, progress)
+            if self.progress is not None:
+                self.progress(self.name, progress)
             self._check(before_commit=progress.step == "rewritten")
 
         partitions = [part["values"] for part in due.get("partitions") or () if due["where"] is not None]
@@ -228,7 +202,7 @@ class _DueWork:
             report=step,
             check=self._check,
         )
-        self._operations[job.operation](job)
+        self.operations[job.operation](job)
         result["complete"] = due["complete"]
 
     def _check(self, *, before_commit: bool = False) -> None:
@@ -245,17 +219,17 @@ class _DueWork:
         if self._done.outcome == "lost":
             return
         try:
-            ended = {"outcome": self._done.outcome, "version": self._api.head(self._id).latest, "results": results}
+            ended = {"outcome": self._done.outcome, "version": self.api.head(self.table_id).latest, "results": results}
             reason = self._done.reason[:1000]
-            self._api.update_maintenance(self._id, attempt, {**ended, "reason": reason, "dpus": self._dpus})
+            self.api.update_maintenance(self.table_id, attempt, {**ended, "reason": reason, "dpus": self.dpus})
         except ApiError as e:
-            log.warning("turnstile: the end of maintenance of %s could not be reported: %s", self._name, e)
+            log.warning("turnstile: the end of maintenance of %s could not be reported: %s", self.name, e)
             if e.status == 409:
                 self._done.outcome = "lost"
                 self._done.reason = str(e)
 
     def _reason(self, error: Exception) -> str:
-        text = str(error) if isinstance(error, self._worded) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, self.worded) else f"{type(error).__name__}: {error}"
         return (text.strip().splitlines() or [type(error).__name__])[0][:500]
 
 

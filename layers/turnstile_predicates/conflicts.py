@@ -66,8 +66,8 @@ class ReadJudge:
         (``dataChange`` false) changes no read. A ``remove`` is checked by its own statistics, and
         by the statistics of the later commit that added the file.
         """
-        if (change := definition_change(version, actions)) is not None:
-            return change
+        if (reason := definition_change(actions)) is not None:
+            return ChangedRead(version, reason)
         for kind, verb in (("remove", "removed"), ("add", "added")):
             for action in actions:
                 file = action.get(kind)
@@ -92,12 +92,12 @@ class ReadJudge:
         return self._predicate is None or bool(outcomes(self._predicate, range_of) & TRUE)
 
 
-def definition_change(version: int, actions: Sequence[Action]) -> ChangedRead | None:
-    """A commit's change of the table's definition or protocol; None for none. After it a name may
-    belong to another column."""
+def definition_change(actions: Sequence[Action]) -> str | None:
+    """A commit's change of the table's definition or protocol, as a reason; None for none. After it
+    a name may belong to another column."""
     for kind, what in _DEFINITIONS:
         if any(kind in action for action in actions):
-            return ChangedRead(version, f"it changed {what}")
+            return f"it changed {what}"
     return None
 
 

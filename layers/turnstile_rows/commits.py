@@ -201,10 +201,14 @@ def version_zero(id: str, now_ms: int, metadata_id: str, definition: Definition,
     return _lines([{"commitInfo": info}, {"protocol": protocol}, {"metaData": metadata}])
 
 
+def actions_of(content: str) -> list[dict[str, Any]]:
+    """The actions of a commit."""
+    return [json.loads(line) for line in content.split("\n") if line.strip()]
+
+
 def adds(content: str) -> frozenset[str]:
     """The paths of the files that a commit adds."""
-    actions = (json.loads(line) for line in content.split("\n") if line)
-    return frozenset(action["add"]["path"] for action in actions if "add" in action)
+    return frozenset(action["add"]["path"] for action in actions_of(content) if "add" in action)
 
 
 def _info(id: str, now_ms: int, operation: str, parameters: Mapping[str, str], engine: str = ENGINE) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,6 +81,22 @@ class Writer:
                 self._flush(max(self._open.values(), key=lambda each: each.waiting_bytes))
             if file.sink is not None and file.sink.tell() >= self._target:
                 self._end(self._open.pop(texts))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends all files; removes them if the block, or that, does not succeed."""
+        if error is not None:
+            self.discard()
+            return
+        try:
+            self.close()
+        except BaseException:
+            self.discard()
+            raise
 
     def close(self) -> None:
         """Ends all files."""

@@ -28,25 +28,23 @@ def history_of(api: Api, table_id: str, storage: Storage, limit: int) -> list[En
     return entries
 
 
-def _content(storage: Storage, version: int, staged: str | None) -> bytes | None:
-    """The bytes of a commit; None where it is gone."""
-    names = [f"_delta_log/{version:020d}.json"]
-    if staged is not None:
-        names.insert(0, f"_delta_log/_staged_commits/{staged}")
+def _content(storage: Storage, version: int, staged: str | None) -> str | None:
+    """The content of a commit; None where it is gone."""
+    names = [None] if staged is None else [staged, None]
     for name in names:  # what waited may be published, and removed, meanwhile
         try:
-            return storage.read(storage.path(name))
+            return storage.read_commit(version, name)
         except StorageFailure as e:
             if not isinstance(e.__cause__, FileNotFoundError):
                 raise
     return None
 
 
-def _entry(version: int, content: bytes) -> Entry:
+def _entry(version: int, content: str) -> Entry:
     """The ``commitInfo`` of a commit; writers other than the catalog's may put it on any line."""
     info: Entry = {}
-    for line in content.splitlines():
-        if b'"commitInfo"' in line:
+    for line in content.split("\n"):
+        if '"commitInfo"' in line:
             info = json.loads(line).get("commitInfo") or info
             break
     return {

@@ -20,7 +20,7 @@ from turnstile_client.storage import Storage, Vended, checked_options
 from turnstile_client.table import Table
 from turnstile_http.api import Api, moment_body
 from turnstile_http.http import Http, now_ms, path
-from turnstile_http.maintenance import TERM_S, Job, Progress, TableRun, do_due_work
+from turnstile_http.maintenance import TERM_S, DueWork, Job, Progress, TableRun
 from turnstile_http.names import check_name, dotted_name
 from turnstile_rows import commits
 from turnstile_rows.definitions import new_definition
@@ -127,7 +127,7 @@ class Lake:
                 yield TableRun(name, "failed", str(e))
                 continue
             operations = {"optimize": _job(partial(table.optimize, gradual=True)), "reorg": _job(table.reorg)}
-            yield do_due_work(
+            yield DueWork(
                 self._api,
                 name,
                 table_id,
@@ -136,7 +136,7 @@ class Lake:
                 dpus=dpus,
                 worded=(ValueError, ClientError, ApiError),
                 progress=progress,
-            )
+            ).run()
 
     def create_namespace(
         self, name: str, comment: str | None = None, properties: Mapping[str, str] | None = None

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from turnstile_client.core.filters import Filter
+from turnstile_client.core.filters import Filter, Where
 from turnstile_client.core.vectors import deleted_rows, kept_rows, vector_path
 from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
@@ -182,6 +182,18 @@ def columns_of(columns: Sequence[str] | None, definition: Definition) -> list[st
             f"columns: the table has no {', '.join(map(repr, unknown))}; it has {', '.join(names.values())}"
         )
     return [names[name.lower()] for name in columns]
+
+
+def partition_filter(where: Where | None, definition: Definition, consequence: str) -> Filter | None:
+    """Returns the filter of conditions on partition columns; None without conditions. Raises
+    :class:`DataMismatch`, with its consequence, for a condition on another column."""
+    if where is None:
+        return None
+    filter = Filter(where, definition.fields, definition.schema)
+    if not filter.columns <= set(definition.partitions):
+        others = ", ".join(sorted(filter.columns - set(definition.partitions)))
+        raise DataMismatch(f"where: {others} is no partition column; {consequence}")
+    return filter
 
 
 def is_within(file: Mapping[str, Any], filter: Filter, definition: Definition) -> bool:

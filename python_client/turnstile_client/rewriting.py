@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from turnstile_client.core.filters import Filter, Where
+from turnstile_client.core.filters import Where
 from turnstile_client.core.rewrites import Bin, Changes, File, purged_bins, small_bins, within
 from turnstile_client.errors import Conflict, DataMismatch, OutcomeUnknown, Unsupported
 from turnstile_client.files import Writer, target_bytes
-from turnstile_client.reading import FileReader, is_within
+from turnstile_client.reading import FileReader, is_within, partition_filter
 from turnstile_client.steps import TableSteps
 from turnstile_client.storage import Storage
 from turnstile_http.maintenance import Progress, Rewrite
@@ -39,30 +39,60 @@ ATTEMPTS: Final = 5
 _REBASES: Final = 50
 #: Commits of others that are compared with a bin; after more it is planned anew.
 _MOST_BEHIND: Final = 500
+_BY_PARTITIONS: Final = "files are chosen by partitions"
 
 Report = Callable[[Progress], None]
 Partitions = Sequence[Mapping[str, str | None]]
 
 
-def rewrite(
-    table: TableSteps,
-    where: Where | None,
-    partitions: Partitions,
-    target: int | None,
-    *,
-    purges: bool,
-    gradual: bool,
-    attempts: int,
-    progress: Report | None,
-) -> Rewrite:
-    """Puts small files together, or removes deleted rows from files (``purges``). See
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The arguments of :meth:`turnstile_client.table.Table.optimize`, or of ``reorg``
+    (``purges``). Raises :class:`ValueError` and :class:`TypeError`."""
+
+    where: Where | None = None
+    partitions: Partitions = ()
+    target_bytes: int | None = None
+    purges: bool = False
+    gradual: bool = False
+    attempts: int = ATTEMPTS
+    progress: Report | None = None
+
+    def __post_init__(self) -> None:
+        for what, number in (("target_bytes", self.target_bytes), ("attempts", self.attempts)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise ValueError(f"{what}={number!r}: a whole number, at least 1")
+        if isinstance(self.where, str):
+            raise TypeError(f"where={self.where!r}: conditions are a list, such as [('day', '=', date(2026, 1, 31))]")
+
+    def report(self, progress: Progress) -> None:
+        """Calls ``progress``, if there is one."""
+        if self.progress is not None:
+            self.progress(progress)
+
+    def bytes_in(self, definition: Definition) -> int:
+        """The size of new files of a table."""
+        return self.target_bytes or target_bytes(definition)
+
+
+def rewrite(table: TableSteps, options: Options) -> Rewrite:
+    """Puts small files together, or removes deleted rows from files. See
     :meth:`turnstile_client.table.Table.optimize`."""
-    for what, number in (("target_bytes", target), ("attempts", attempts)):
-        if number is not None and (type(number) is not int or number < 1):
-            raise ValueError(f"{what}={number!r}: a whole number, at least 1")
-    if isinstance(where, str):
-        raise TypeError(f"where={where!r}: conditions are a list, such as [('day', '=', date(2026, 1, 31))]")
-    return _Run(table, where, partitions, target, progress, purges=purges, gradual=gradual).run(attempts)
+    return _Run(table, options).run()
+
+
+def load_rewritable(table: TableSteps, table_id: str = "") -> tuple[Any, Definition]:
+    """Returns the table as the catalog has it, and its definition. Raises :class:`Unsupported` for
+    a table that cannot be rewritten, and :class:`Conflict` where it has another id than
+    ``table_id``."""
+    state = table.load()
+    if state.pinned:
+        raise Unsupported(f"{table.name}: a clone of a Delta table is read-only")
+    if table_id not in ("", state.table_id):
+        raise Conflict(f"{table.name}: another table has this name now", None)
+    definition = Definition.of_loaded(state.metadata)
+    check_rewritable(definition)
+    return state, definition
 
 
 class _Round:
@@ -79,35 +109,21 @@ class _Round:
 class _Run:
     """One rewrite of a table."""
 
-    def __init__(
-        self,
-        table: TableSteps,
-        where: Where | None,
-        partitions: Partitions,
-        target: int | None,
-        progress: Report | None,
-        *,
-        purges: bool,
-        gradual: bool,
-    ) -> None:
+    def __init__(self, table: TableSteps, options: Options) -> None:
         self._table = table
-        self._where = where
-        self._partitions = partitions
-        self._target = target
-        self._report = progress or (lambda _: None)
-        self._purges = purges
-        self._gradual = gradual
+        self._options = options
         self._table_id = ""
         self._storage: Storage | None = None
 
-    def run(self, attempts: int) -> Rewrite:
+    def run(self) -> Rewrite:
         """Carries it out: rounds of planning, until no bin is left or ``attempts`` rounds lost
         one."""
         at = self._plan(None)
+        attempts = self._options.attempts
         result = Rewrite(at.changes.version, len(at.files), _size(at.files))
         pending = frozenset[str]().union(*(each.paths for each in at.bins))
         result.skipped_files = len(at.files) - len(pending)
-        self._report(Progress("planned", len(at.bins), len(pending), sum(each.size for each in at.bins)))
+        self._options.report(Progress("planned", len(at.bins), len(pending), sum(each.size for each in at.bins)))
         while at.bins and attempts:
             lost = 0
             for each in at.bins:
@@ -127,31 +143,23 @@ class _Run:
     def _plan(self, pending: frozenset[str] | None) -> _Round:
         """The bins of the table as it is now. ``pending``: only of these files; None: of all."""
         table = self._table
-        state = table.load()
-        if state.pinned:
-            raise Unsupported(f"{table.name}: a clone of a Delta table is read-only")
-        if self._table_id not in ("", state.table_id):
-            raise Conflict(f"{table.name}: another table has this name now", None)
+        options = self._options
+        state, definition = load_rewritable(table, self._table_id)
         self._table_id = state.table_id
         self._storage = table.storage_of(state.table_id, state.location)
-        definition = Definition.of_loaded(state.metadata)
-        check_rewritable(definition)
-        filter = None if self._where is None else Filter(self._where, definition.fields, definition.schema)
-        if filter is not None and not filter.columns <= set(definition.partitions):
-            others = ", ".join(sorted(filter.columns - set(definition.partitions)))
-            raise DataMismatch(f"where: {others} is no partition column; files are chosen by partitions")
+        filter = partition_filter(options.where, definition, _BY_PARTITIONS)
         version, definition, files = table.plan_files(state.table_id, filter, None)
         check_rewritable(definition)
         if assigns_row_ids(definition):
             table.high_water(state.table_id)  # raises before anything is written
-        if self._where is not None:
-            filter = Filter(self._where, definition.fields, definition.schema)
+        filter = partition_filter(options.where, definition, _BY_PARTITIONS)
+        if filter is not None:
             files = [file for file in files if is_within(file, filter, definition)]
-        if self._partitions:
-            files = within(files, [_action_values(each, definition) for each in self._partitions])
-        target = self._target or target_bytes(definition)
+        if options.partitions:
+            files = within(files, [_action_values(each, definition) for each in options.partitions])
+        target = options.bytes_in(definition)
         chosen = [file for file in files if pending is None or Bin((file,)).paths <= pending]
-        bins = purged_bins(chosen, target) if self._purges else small_bins(chosen, target, gradual=self._gradual)
+        bins = purged_bins(chosen, target) if options.purges else small_bins(chosen, target, gradual=options.gradual)
         if version > state.tail.latest:  # a commit came before the plan
             state = table.load()
         timestamp = max((commit.timestamp for commit in state.tail.commits), default=0)
@@ -164,7 +172,7 @@ class _Run:
             writer = self._write(at.definition, each)
             try:
                 written = sum(file.size for file in writer.files)
-                self._report(Progress("rewritten", 1, len(writer.files), written))
+                self._options.report(Progress("rewritten", 1, len(writer.files), written))
                 version = self._commit(at, each, writer)
             except OutcomeUnknown:
                 raise  # the files may be the table's
@@ -174,14 +182,14 @@ class _Run:
             if version is None:
                 writer.discard()
         if version is None:
-            self._report(Progress("lost", 1, len(each.files), each.size))
+            self._options.report(Progress("lost", 1, len(each.files), each.size))
             return False
         result.versions.append(version)
         result.rewritten_files += len(each.files)
         result.rewritten_bytes += each.size
         result.written_files += len(writer.files)
         result.written_bytes += written
-        self._report(Progress("committed", 1, len(each.files), each.size, version))
+        self._options.report(Progress("committed", 1, len(each.files), each.size, version))
         return True
 
     def _write(self, definition: Definition, each: Bin) -> Writer:
@@ -192,14 +200,9 @@ class _Run:
         if tracking is not None:
             definition = with_row_ids(definition, tracking)
         reader = FileReader(self._storage, definition, definition.schema.names, None, tracking)
-        writer = Writer(self._storage, definition, self._target or target_bytes(definition))
-        try:
+        with Writer(self._storage, definition, self._options.bytes_in(definition)) as writer:
             for batch in reader.rows(each.files):
                 writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=definition.schema))
-            writer.close()
-        except BaseException:
-            writer.discard()
-            raise
         _check_rows(each, sum(file.rows for file in writer.files), writer)
         values = each.files[0]["partitionValues"]
         writer.files = [replace(file, partition_values=values) for file in writer.files]
@@ -215,7 +218,13 @@ class _Run:
             now = max(table.now_ms(), at.changes.timestamp + 1)
             high_water = table.high_water(self._table_id) if assigns_row_ids(at.definition) else None
             content = commits.rewrite(
-                id, now, base, files=writer.files, removed=each.files, purges=self._purges, high_water=high_water
+                id,
+                now,
+                base,
+                files=writer.files,
+                removed=each.files,
+                purges=self._options.purges,
+                high_water=high_water,
             )
             proposal = Proposal(self._table_id, base + 1, id, table.body_of(self._storage, base + 1, content))
             try:
@@ -244,7 +253,7 @@ class _Run:
             content = contents.get(version)
             if content is None and version > published:
                 return False
-            changes.add(content or self._storage.read(self._storage.path(f"_delta_log/{version:020d}.json")).decode())
+            changes.add(content or self._storage.read_commit(version))
         return True
 
 

@@ -101,8 +101,7 @@ class TableSteps:
         """Writes the files of the data; removes them if that does not succeed."""
         reader = stream_of(data)
         conformer = Conformer(reader.schema, definition.schema, columns_with_default(definition))
-        writer = Writer(storage, definition, target_bytes(definition))
-        try:
+        with Writer(storage, definition, target_bytes(definition)) as writer:
             for batch in batches(reader):
                 for rows in conformer.conform(batch):
                     if (
@@ -111,10 +110,6 @@ class TableSteps:
                     ):
                         raise DataMismatch("the data has rows that where is not true of: they would come twice")
                     writer.write(rows)
-            writer.close()
-        except BaseException:
-            writer.discard()
-            raise
         return writer
 
     def plan_files(

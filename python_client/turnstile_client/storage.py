@@ -130,6 +130,11 @@ class Storage:
             file.seek(offset)
             return bytes(file.read(length))
 
+    def read_commit(self, version: int, staged: str | None = None) -> str:
+        """The content of a published commit, or of its staged file. Raises as :meth:`read`."""
+        name = f"{version:020d}.json" if staged is None else f"_staged_commits/{staged}"
+        return self.read(self.path(f"_delta_log/{name}")).decode()
+
     def remove(self, name: str) -> None:
         """Removes a file; none there is no error. Raises :class:`OSError`."""
         with suppress(FileNotFoundError):

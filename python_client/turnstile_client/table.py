@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from turnstile_client.core.filters import Filter, Where
-from turnstile_client.errors import ApiError, Conflict, DataMismatch, OutcomeUnknown, Unsupported
+from turnstile_client.errors import ApiError, Conflict, OutcomeUnknown, Unsupported
 from turnstile_client.files import Writer, target_bytes
 from turnstile_client.history import history_of
-from turnstile_client.reading import FileReader, columns_of, is_within
-from turnstile_client.rewriting import ATTEMPTS, Partitions, Report, rewrite
+from turnstile_client.reading import FileReader, columns_of, is_within, partition_filter
+from turnstile_client.rewriting import ATTEMPTS, Options, Partitions, Report, load_rewritable, rewrite
 from turnstile_client.rows import RowAppends
 from turnstile_client.steps import TableSteps, is_inline
 from turnstile_client.storage import Storage
@@ -24,13 +24,7 @@ from turnstile_http.api import Api
 from turnstile_http.maintenance import Rewrite
 from turnstile_http.proposals import Proposal
 from turnstile_rows import commits
-from turnstile_rows.definitions import (
-    Definition,
-    check_appendable,
-    check_overwritable,
-    check_readable,
-    check_rewritable,
-)
+from turnstile_rows.definitions import Definition, check_appendable, check_overwritable, check_readable
 from turnstile_rows.tracking import row_tracking
 
 log = logging.getLogger("turnstile_client")
@@ -146,12 +140,7 @@ class Table(RowAppends):
         state = self._steps.load()
         definition = Definition.of_loaded(state.metadata)
         check_overwritable(definition)
-        filter = None if where is None else Filter(where, definition.fields, definition.schema)
-        if filter is not None and not filter.columns <= set(definition.partitions):
-            others = ", ".join(sorted(filter.columns - set(definition.partitions)))
-            raise DataMismatch(
-                f"where: {others} is no partition column; rows of a file cannot be replaced in part by this client"
-            )
+        filter = partition_filter(where, definition, "rows of a file cannot be replaced in part by this client")
         storage = self._steps.storage_of(state.table_id, state.location)
         version, _, planned = self._steps.plan_files(state.table_id, filter, None)
         removed = [file for file in planned if filter is None or is_within(file, filter, definition)]
@@ -202,9 +191,8 @@ class Table(RowAppends):
             )
         storage = self._steps.storage_of(state.table_id, state.location)
         reader = FileReader(storage, definition, definition.schema.names, None)
-        writer = Writer(storage, definition, target_bytes(definition))
         removed = []
-        try:
+        with Writer(storage, definition, target_bytes(definition)) as writer:
             for file in planned:
                 if not rewrites:
                     removed += [file] if is_within(file, filter, definition) else []
@@ -216,10 +204,6 @@ class Table(RowAppends):
                 removed.append(file)
                 for batch in kept.to_batches():
                     writer.write(pa.RecordBatch.from_arrays(batch.columns, schema=definition.schema))
-            writer.close()
-        except BaseException:
-            writer.discard()
-            raise
         if not removed:
             return version
         shown = filter.sql or str(where)
@@ -262,16 +246,15 @@ class Table(RowAppends):
                 in any case.
             ApiError, StorageFailure: commits that were made before stay.
         """
-        return rewrite(
-            self._steps,
-            where,
-            partitions,
-            target_bytes,
-            purges=False,
+        options = Options(
+            where=where,
+            partitions=partitions,
+            target_bytes=target_bytes,
             gradual=gradual,
             attempts=attempts,
             progress=progress,
         )
+        return rewrite(self._steps, options)
 
     def reorg(
         self,
@@ -284,25 +267,20 @@ class Table(RowAppends):
     ) -> Rewrite:
         """Rewrites the files with deletion vectors, without the deleted rows. Arguments, result and
         errors as :meth:`optimize`."""
-        return rewrite(
-            self._steps,
-            where,
-            partitions,
-            target_bytes,
+        options = Options(
+            where=where,
+            partitions=partitions,
+            target_bytes=target_bytes,
             purges=True,
-            gradual=False,
             attempts=attempts,
             progress=progress,
         )
+        return rewrite(self._steps, options)
 
     def check_rewritable(self) -> str:
         """Returns the table's id. Raises :class:`Unsupported` for a table that :meth:`optimize`
         refuses, and :class:`ApiError`."""
-        state = self._steps.load()
-        if state.pinned:
-            raise Unsupported(f"{self.name}: a clone of a Delta table is read-only")
-        definition = Definition.of_loaded(state.metadata)
-        check_rewritable(definition)
+        state, definition = load_rewritable(self._steps)
         row_tracking(definition)
         return str(state.table_id)
 
@@ -384,7 +362,7 @@ class Table(RowAppends):
         content = answer.get("content")
         if content is None:
             try:
-                content = storage.read(storage.path(f"_delta_log/{int(answer['version']):020d}.json")).decode()
+                content = storage.read_commit(int(answer["version"]))
             except OSError as e:
                 log.warning(
                     "turnstile_client: %s: which files version %s has is not known: %s", self.name, answer["version"], e

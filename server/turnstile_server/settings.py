@@ -135,7 +135,8 @@ class ServerSettings:
         not set."""
         if not self.fleet:
             return ""
-        return self.fleet_host or ("" if self.host in ("0.0.0.0", "::") else self.host)  # noqa: S104 - compared, not bound
+        is_any = self.host in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        return self.fleet_host or ("" if is_any else self.host)
 
     @property
     def is_closed(self) -> bool:

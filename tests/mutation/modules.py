@@ -552,7 +552,7 @@ SURVIVORS: Final[dict[str, str]] = {
         "Spark judges row ids: tests/spark/maintenance/test_rewrites_without_spark.py"
     ),
     "turnstile_client.rewriting: _write: branch tracking is not None": "Spark judges row ids",
-    "turnstile_client.rewriting: _plan: branch self._where is not None": "the plan leaves these files out, too",
+    "turnstile_client.rewriting: _plan: branch filter is not None": "the plan leaves these files out, too",
     "turnstile.access.undrop_rights: __call__: branch self._principal.admin": "it saves reads; the rules permit admins "
     "too",
     "turnstile.catalog.history.dropped: _find_dropped: branch head is not None and head.state != DROPPED": (

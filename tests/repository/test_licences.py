@@ -80,7 +80,7 @@ def direct() -> set[str]:
         ROOT / "tests/support/clients/sail/requirements.in",
     )
     lines = [line.split("#")[0].strip() for file in files for line in file.read_text().splitlines()]
-    names = {re.match(r"[\w.-]+", line)[0] for line in lines if line and not line.startswith("-")}  # type: ignore[index]
+    names = {re.findall(r"^[\w.-]+", line)[0] for line in lines if line and not line.startswith("-")}
     console = json.loads((ROOT / "console/package.json").read_text())
     return names | set(console["dependencies"]) | set(console["devDependencies"]) | {"dynoxide-rs"}
 

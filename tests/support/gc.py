@@ -76,7 +76,8 @@ HISTORY_GRACE = Grace(history_ms=2 * DAY)
 
 
 def collect_history(world: World, **more: object) -> Report:
-    return Collector(world, HISTORY_GRACE, workers=1).collect(("history", "catalogs"), **{"dry_run": False, **more})  # type: ignore[arg-type]
+    options: dict[str, Any] = {"dry_run": False, **more}
+    return Collector(world, HISTORY_GRACE, workers=1).collect(("history", "catalogs"), **options)
 
 
 def names_at(world: FakeWorld, head: str, catalog: str = "main") -> list[str]:

@@ -39,11 +39,6 @@ computes with several."""
 _UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 
 
-def default_metrics() -> list[tuple[str, str, str]]:
-    """Service, run and name of every metric of the default."""
-    return [(service, run, name) for service, runs in WATCHED.items() for run, names in runs.items() for name in names]
-
-
 def detail() -> Detail:
     """The choice of the deployment. Raises BadSetting."""
     value = text(VARIABLE, "alarms")

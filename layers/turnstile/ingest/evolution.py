@@ -22,15 +22,11 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatified, GroupRequest
 from turnstile.delta.undecided import seen_one
-from turnstile.ingest.core.bodies import rows_of
-from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.evolution import new_columns, with_columns
-from turnstile.ingest.core.files import parts_of
-from turnstile.ingest.turns import CHANGING, ENGINE, RowsRequest, Tools, engine_error
+from turnstile.ingest.turns import CHANGING, ENGINE, RowsRequest, Tools, convert
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.commits import add_columns
 from turnstile_rows.definitions import Definition
-from turnstile_rows.errors import DataMismatch, Unsupported
 
 _ATTEMPTS: Final = 5
 
@@ -55,11 +51,11 @@ def evolve(tools: Tools, metadata: MetadataStore, request: RowsRequest) -> Refus
         definition = tools.definition_of(head)
         columns = new_columns(request.plain, request.media, definition)
         if not columns:
-            _judge(request, definition)
+            convert(request, definition)
             return None
         stored = metadata.get(head.catalog, head.metadata)
         action = with_columns(stored.metadata, columns, lambda: f"col-{tools.world.ids.uuid()}")
-        _judge(request, Definition.of_actions({"protocol": stored.protocol, "metaData": action}, stored.domains))
+        convert(request, Definition.of_actions({"protocol": stored.protocol, "metaData": action}, stored.domains))
         now = max(tools.world.clock.now_ms(), (head.last_ict or 0) + 1)
         content = add_columns(
             tools.world.ids.uuid(), now, head.latest, metadata=action, columns=columns, engine=ENGINE
@@ -76,13 +72,3 @@ def evolve(tools: Tools, metadata: MetadataStore, request: RowsRequest) -> Refus
         if isinstance(decision, Refused):
             return decision
     return CHANGING
-
-
-def _judge(request: RowsRequest, definition: Definition) -> None:
-    """Raises InvalidRows and TooLarge for rows that do not fit a table."""
-    try:
-        parts_of(rows_of(request.plain, request.media, definition), definition)
-    except DataMismatch as error:
-        raise InvalidRows(str(error), field="body") from None
-    except Unsupported as error:
-        raise engine_error(error) from None

@@ -26,7 +26,7 @@ import msgspec
 from turnstile.catalog.changes.idempotency import KeyReused
 from turnstile.delta.commits import check_readable, head_of, read_head
 from turnstile.delta.core.content import PRODUCER_APP
-from turnstile.delta.core.decide import Refused, find_identity, not_active
+from turnstile.delta.core.decide import CONTENDED, Refused, find_identity, not_active
 from turnstile.delta.core.head import ACTIVE, TableHead, tail_by_version
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
@@ -37,7 +37,6 @@ from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import EncodedFile, Parts, encode_parts, parts_of
 from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
 from turnstile.store.core.errors import (
-    ErrorType,
     OutcomeUnknown,
     StorageFault,
     Throttled,
@@ -54,12 +53,7 @@ from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch, Unsupported
 
 ENGINE: Final = "turnstile-rows"
-CHANGING: Final = Refused(
-    ErrorType.CONCURRENT_CHANGE,
-    "the table changed during every attempt",
-    "send the same request again",
-    details={"retry_after_ms": 100},
-)
+CHANGING: Final = msgspec.structs.replace(CONTENDED, remedy="send the same request again")
 """The refusal after the last attempt; nothing was added."""
 
 _ATTEMPTS: Final = 5
@@ -120,6 +114,18 @@ class Tools(msgspec.Struct, frozen=True):
 def engine_error(error: Unsupported) -> UnsupportedTable:
     """The refusal of a table that needs an engine."""
     return UnsupportedTable(str(error), remedy="write the rows with an engine that does")
+
+
+def convert(request: RowsRequest, definition: Definition) -> tuple[Parts, int]:
+    """Returns the rows of a request in the columns of the table, and their number. Raises
+    InvalidRows and TooLarge for rows that do not fit, and UnsupportedTable."""
+    try:
+        batches = rows_of(request.plain, request.media, definition)
+        return parts_of(batches, definition), sum(batch.num_rows for batch in batches)
+    except DataMismatch as error:
+        raise InvalidRows(str(error), field="body") from None
+    except Unsupported as error:
+        raise engine_error(error) from None
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -220,16 +226,9 @@ def _find_version(tools: Tools, head: TableHead, txn: str) -> int | None:
 def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
     """Step 3 of one request; None where its rows are refused."""
     try:
-        batches = rows_of(waiting.request.plain, waiting.request.media, definition)
-        parts = parts_of(batches, definition)
-    except DataMismatch as error:
-        waiting.settle(InvalidRows(str(error), field="body"))
-    except Unsupported as error:
-        waiting.settle(engine_error(error))
+        return _Judged(waiting, *convert(waiting.request, definition))
     except TurnstileError as error:
         waiting.settle(error)
-    else:
-        return _Judged(waiting, parts, sum(batch.num_rows for batch in batches))
     return None
 
 

@@ -5,11 +5,13 @@ Source: Delta protocol, "Add File and Remove File", "Action Reconciliation".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
+
+from turnstile_predicates.conflicts import definition_change
+from turnstile_rows.commits import actions_of
 
 File = Mapping[str, Any]
 
@@ -100,14 +102,13 @@ class Changes:
 
     def add(self, content: str) -> None:
         """Adds the next version's commit."""
-        for line in content.split("\n"):
-            if line.strip():
-                action = json.loads(line)
-                self.is_stale |= "metaData" in action or "protocol" in action
-                self.timestamp = (action.get("commitInfo") or {}).get("inCommitTimestamp", self.timestamp)
-                file = action.get("remove") or action.get("add")
-                if file is not None:
-                    self.touched.add(unquote(file["path"]))
+        actions = actions_of(content)
+        self.is_stale |= definition_change(actions) is not None
+        for action in actions:
+            self.timestamp = (action.get("commitInfo") or {}).get("inCommitTimestamp", self.timestamp)
+            file = action.get("remove") or action.get("add")
+            if file is not None:
+                self.touched.add(unquote(file["path"]))
         self.version += 1
 
     def leave(self, files: Bin) -> bool:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -108,7 +109,7 @@ class Stream:
             ended = False
             for shard, iterator in list(iterators.items()):
                 if iterator is not None:
-                    ended |= not self._try_call(lambda: self._read_page(streams, iterators, shard))  # noqa: B023 - called at once
+                    ended |= not self._try_call(partial(self._read_page, streams, iterators, shard))
             if ended or time.monotonic() >= due_s:
                 self._try_call(lambda: add_shards(streams, arn, iterators))
                 due_s = time.monotonic() + SHARDS_S

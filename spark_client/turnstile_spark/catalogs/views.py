@@ -78,7 +78,7 @@ class ViewApi:
     def names(self, levels: list[str]) -> list[str]:
         """The names of the views in a namespace."""
         names: list[str] = []
-        token = ""
+        token: str | None = ""
         while True:
             query = {"pageToken": token, "pageSize": 1000}
             response = self._http.call("views", "GET", self._route(levels), query=query)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from turnstile_http.maintenance import TERM_S, Job, Progress, TableRun, do_due_work
+from turnstile_http.maintenance import TERM_S, DueWork, Job, Progress, TableRun
 from turnstile_spark.errors import TurnstileError
 from turnstile_spark.lake import Lake
 
@@ -31,7 +31,7 @@ def run(
     maintained is yielded as ``failed``, and the others go on.
     """
     for name, table_id in _tables(lake, tables):
-        yield do_due_work(
+        yield DueWork(
             lake.api,
             name,
             table_id,
@@ -40,7 +40,7 @@ def run(
             dpus=dpus,
             worded=(ValueError, TurnstileError),
             progress=progress,
-        )
+        ).run()
 
 
 def _tables(lake: Lake, tables: Iterable[str] | None) -> Iterator[tuple[str, str]]:

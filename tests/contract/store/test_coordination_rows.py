@@ -38,7 +38,8 @@ TERM = 60_000
 def world(backend: Backend, key: str) -> World:
     """A realm of its own with a clock that stands still."""
     realm = f"r{key.rpartition('/')[2]}"
-    return World(backend.refs(realm=realm), backend.objs(), None, FakeClock(step_ms=0), RandomIds(), Space(realm))  # type: ignore[arg-type]
+    storages: Any = None
+    return World(backend.refs(realm=realm), backend.objs(), storages, FakeClock(step_ms=0), RandomIds(), Space(realm))
 
 
 def at_once(call: Callable[[], Any], times: int = 6) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,8 @@ def shared(backend: Backend, key: str) -> Shared:
     """A realm of its own."""
     realm = f"r{key.rpartition('/')[2]}"
     space = Space(realm)
-    world = World(backend.refs(realm=realm), backend.objs(), None, FakeClock(step_ms=0), RandomIds(), space)  # type: ignore[arg-type]
+    storages: Any = None
+    world = World(backend.refs(realm=realm), backend.objs(), storages, FakeClock(step_ms=0), RandomIds(), space)
     return Shared(world)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,8 @@ def _real_rows(_small_rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def large(space: str, id: str = ID, size: int = 2 * PART + 1, seed: int = 0, **more: int) -> Obj:
     unit = bytes((byte + seed) % 256 for byte in range(256))
-    return Obj(space, id, id.partition("/")[0], (unit * (size // 256 + 1))[:size], **{"created_us": CREATED, **more})  # type: ignore[arg-type]
+    members: dict[str, Any] = {"created_us": CREATED, **more}
+    return Obj(space, id, id.partition("/")[0], (unit * (size // 256 + 1))[:size], **members)
 
 
 def small(space: str, id: str) -> Obj:

@@ -3,6 +3,8 @@ refuse (I18)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.fakes.heads import empty_row, named, ticket
@@ -27,7 +29,8 @@ def world(backend: Backend, key: str) -> World:
     """A realm of its own, with two tables."""
     realm = f"r{key.rpartition('/')[2]}"
     space = Space(realm)
-    world = World(backend.refs(realm=realm), backend.objs(), None, FakeClock(step_ms=0), RandomIds(), space)  # type: ignore[arg-type]
+    storages: Any = None
+    world = World(backend.refs(realm=realm), backend.objs(), storages, FakeClock(step_ms=0), RandomIds(), space)
     for table in TABLES:
         world.refs.write(Insert(empty_row() | {"key": space.table(table), "table_id": table}, ()))
     return world

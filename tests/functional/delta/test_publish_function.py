@@ -94,7 +94,8 @@ def test_i11_a_tables_own_failure_is_logged_and_never_reported(
     assert app.on_refs(event, Context()) == {"batchItemFailures": []}
     good.check_all_published()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
-    warned = {line.problem["table_id"] for line in caplog.records if line.levelname == "WARNING"}  # type: ignore[attr-defined]
+    logged: list[Any] = caplog.records
+    warned = {line.problem["table_id"] for line in logged if line.levelname == "WARNING"}
     assert warned == {stuck.id, damaged.id, table_id(9)}
     metrics = next(line for line in lines if "_aws" in line)
     assert metrics["published"] == [4.0]

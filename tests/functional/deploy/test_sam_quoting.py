@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -61,8 +62,8 @@ def test_i12_static_tokens_written_as_documented_let_their_principal_in(monkeypa
 
 
 @pytest.mark.parametrize("json_", [json.dumps, lambda tokens: json.dumps(tokens, indent=1)])
-def test_i12_static_tokens_without_the_inner_quotes_are_refused_and_with_them_kept(json_: object) -> None:
-    tokens = json_({"a" * 64: {"name": "ci", "roles": ["writers"]}, "b" * 64: {"name": "ops", "admin": True}})  # type: ignore[operator]
+def test_i12_static_tokens_without_the_inner_quotes_are_refused_and_with_them_kept(json_: Callable[..., str]) -> None:
+    tokens = json_({"a" * 64: {"name": "ci", "roles": ["writers"]}, "b" * 64: {"name": "ops", "admin": True}})
     assert accepted("StaticTokens", tokens)
     assert as_sam_reads(f"StaticTokens='{tokens}'") == {"StaticTokens": tokens}
     eaten = as_sam_reads(f"StaticTokens={tokens}")["StaticTokens"]

@@ -219,7 +219,8 @@ def test_i14_a_batch_that_a_target_does_not_take_is_sent_by_the_schedule_and_not
     assert [each["Name"] for each in alarm["Dimensions"]] == ["service", "function_name"]
     assert sorted(*described["Dimensions"]) == ["function_name", "service"]
     assert (alarm["MetricName"], alarm["Dimensions"][0]["Value"]) == ("failures", figures["service"])
-    assert [each.cause for each in caplog.records if each.message == "a target fails"] == ["ThrottlingException"]  # type: ignore[attr-defined]
+    logged: list[Any] = caplog.records
+    assert [each.cause for each in logged if each.message == "a target fails"] == ["ThrottlingException"]
     bus.is_down = False
     world.clock.now += LONGEST_PAUSE_MS
     assert app.on_refs(DELIVER, Context()) == {}

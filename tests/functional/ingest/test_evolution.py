@@ -147,6 +147,7 @@ def test_columns_of_a_table_that_maps_them_get_ids_and_names_of_their_own() -> N
         ([{"more": [1]}, {"more": {"a": 1}}], "it is array in one row and struct in another"),
         ([{"more": [1, "a"]}], "it is long in one row and string in another"),
         ([{"id": 1, "more": 2**70}], "row 1: column 'more': a whole number has more than 64 bits"),
+        ([{"id": 1, "more": 2**63}], "a whole number has more than 64 bits"),
         ([{"id": 1, "more": {}}], "column 'more': it has objects without members"),
         ([{"id": 1, "more": None}], "column 'more': it has only nulls"),
         ([{"id": 1, "more": [[]]}], "column 'more': it has only nulls, or empty arrays"),
@@ -188,6 +189,19 @@ def test_fields_of_new_columns_are_bounded_before_they_are_put_together(lake: Ro
     assert lake.lake.head.latest == 0
 
 
+def test_a_request_may_have_as_many_fields_as_the_limit_and_names_of_its_length(lake: RowLake) -> None:
+    name = "n" * 255
+    assert lake.send([{"id": 1, name: {f"k{n}": n for n in range(1_000)}}], query=EVOLVE).status == 200
+    assert len(types(lake)[name]["fields"]) == 1_000
+
+
+def test_large_whole_numbers_are_long_and_a_fraction_makes_them_double_while_they_stay_exact(lake: RowLake) -> None:
+    rows = [{"id": 1, "large": 2**63 - 1, "exact": 2**53}, {"id": 2, "large": -(2**63), "exact": 0.5}]
+    assert lake.send(rows, query=EVOLVE).status == 200
+    assert (types(lake)["large"], types(lake)["exact"]) == ("long", "double")
+    assert lake.rows()[0]["exact"] == 2**53
+
+
 def test_a_definition_that_is_too_large_says_so() -> None:
     lake = row_lake(column("id", "long", comment="x" * 190_000))
     row = {"id": 1, "more": {f"key_number_{n}": n for n in range(999)}}
@@ -199,6 +213,8 @@ def test_too_many_columns_are_refused(lake: RowLake) -> None:
     row = {"id": 1, **{f"c{n}": n for n in range(101)}}
     assert refused(lake.send([row], query=EVOLVE), 413, "TooLarge")["limit"] == 100
     assert lake.lake.head.latest == 0
+    nulls = dict.fromkeys(row)
+    assert refused(lake.send([nulls, row], query=EVOLVE), 413, "TooLarge")["size"] == 101, "at the first row"
     del row["c0"]
     assert lake.send([row], query=EVOLVE).status == 200
     assert len(types(lake)) == 102
@@ -258,9 +274,19 @@ def test_a_column_that_another_added_after_the_first_attempt_is_used(
 
 def test_members_that_an_arrow_column_never_leaves_out_may_be_null_in_the_table(lake: RowLake) -> None:
     type = pa.struct([pa.field("x", pa.int64(), nullable=False)])
-    body = arrow_body(pa.table({"id": [1], "at": pa.array([{"x": 1}], type)}))
-    assert lake.send(body, ARROW, query=EVOLVE).status == 200
-    assert types(lake)["at"] == struct_of(column("x", "long"))
+    list_type = pa.list_(pa.field("element", type, nullable=False))
+    map_type = pa.map_(pa.string(), pa.field("value", type, nullable=False))
+    columns = {
+        "id": [1],
+        "at": pa.array([{"x": 1}], type),
+        "list": pa.array([[{"x": 1}]], list_type),
+        "map": pa.array([[("a", {"x": 1})]], map_type),
+    }
+    assert lake.send(arrow_body(pa.table(columns)), ARROW, query=EVOLVE).status == 200
+    found = types(lake)
+    inner = struct_of(column("x", "long"))
+    assert (found["at"], found["list"]) == (inner, list_of(inner))
+    assert found["map"] == {"type": "map", "keyType": "string", "valueType": inner, "valueContainsNull": True}
 
 
 def test_a_table_that_changes_at_every_attempt_is_refused_with_a_time_to_wait(lake: RowLake) -> None:

@@ -477,7 +477,7 @@ def test_a_table_that_needs_an_engine_is_left_to_one_and_not_set_aside(
         raise Unsupported("the table is clustered by id")
 
     with monkeypatch.context() as clustered:
-        clustered.setattr("turnstile_client.table.check_rewritable", refuse)
+        clustered.setattr("turnstile_client.rewriting.check_rewritable", refuse)
         run = only(lake.maintain([table.name]))
     assert (run.outcome, run.reason) == ("unsupported", "the table is clustered by id")
     assert only(lake.maintain([table.name])).outcome == "done"

@@ -113,7 +113,8 @@ def test_a_table_that_cannot_be_published_takes_commits_again_and_says_why() -> 
         def put_in_order(self, files: Any) -> int:
             raise StorageFault("the disk is full")
 
-    world.storages.open = lambda location: Broken(original(location))  # type: ignore[method-assign,assignment,return-value]
+    storages: Any = world.storages
+    storages.open = lambda location: Broken(original(location))
     with pytest.raises(StateConflict, match="the disk is full") as refused:
         Exporter(services).run(*MAIN, "t")
     assert refused.value.type == "TableNotActive"

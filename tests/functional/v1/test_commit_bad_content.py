@@ -22,6 +22,8 @@ def lake() -> Lake:
 
 INFO = delta.info("t3", START + 60_000)
 ADD = delta.add("f")
+NUMBER: Any = 5
+TEXT: Any = "now"
 
 
 def without(action: dict[str, Any], member: str) -> dict[str, Any]:
@@ -58,12 +60,12 @@ CONTENTS: list[tuple[str, bytes, str, str]] = [
     ("commitInfo not first", delta.lines(ADD, INFO), "InvalidCommit", "commitInfo"),
     ("commitInfo twice", delta.lines(INFO, INFO), "InvalidCommit", "commitInfo"),
     ("no txnId", delta.lines(without(INFO, "txnId"), ADD), "InvalidCommit", "commitInfo.txnId"),
-    ("txnId is a number", delta.lines(delta.info(5, START), ADD), "InvalidCommit", "commitInfo.txnId"),  # type: ignore[arg-type]
+    ("txnId is a number", delta.lines(delta.info(NUMBER, START), ADD), "InvalidCommit", "commitInfo.txnId"),
     ("txnId is empty", delta.lines(delta.info("", START), ADD), "InvalidCommit", "commitInfo.txnId"),
     ("endless txnId", delta.lines(delta.info("x" * 500, START), ADD), "InvalidCommit", "commitInfo.txnId"),
     ("no timestamp", delta.lines(without(INFO, "inCommitTimestamp"), ADD), "InvalidCommit",
      "commitInfo.inCommitTimestamp"),
-    ("timestamp is text", delta.lines(delta.info("t3", "now"), ADD), "InvalidCommit", "commitInfo.inCommitTimestamp"),  # type: ignore[arg-type]
+    ("timestamp is text", delta.lines(delta.info("t3", TEXT), ADD), "InvalidCommit", "commitInfo.inCommitTimestamp"),
     ("timestamp 0", delta.lines(delta.info("t3", 0), ADD), "InvalidCommit", "commitInfo.inCommitTimestamp"),
     ("timestamp not increasing", delta.append("t3", START), "TimestampNotIncreasing", "commitInfo.inCommitTimestamp"),
     ("timestamp ahead", delta.append("t3", START + 3_600_000), "TimestampAhead", "commitInfo.inCommitTimestamp"),

@@ -16,7 +16,7 @@ import pytest
 
 from turnstile_client.core.rewrites import Bin, Changes
 from turnstile_client.errors import Conflict, OutcomeUnknown
-from turnstile_client.rewriting import _Run
+from turnstile_client.rewriting import Options, _Run
 from turnstile_http.errors import ApiError
 from turnstile_rows.commits import DataFile
 from turnstile_rows.definitions import Definition
@@ -112,7 +112,7 @@ class Table:
         return SimpleNamespace(pinned=False, table_id="t", location="", metadata=METADATA, tail=tail)
 
     def storage_of(self, *_: Any) -> Any:
-        return SimpleNamespace(path=str, read=lambda path: self.log.commits[int(path[-25:-5])].encode())
+        return SimpleNamespace(read_commit=lambda version: self.log.commits[version])
 
     def plan_files(self, *_: Any) -> tuple[int, Definition, list[dict[str, Any]]]:
         self.log.others(self.depth)
@@ -157,7 +157,7 @@ class Run(_Run):
 def rewrite(log: Log, depth: int = 0) -> None:
     table: Any = Table(log, depth)
     with contextlib.suppress(OutcomeUnknown):
-        Run(table, None, (), 50, None, purges=False, gradual=log.random.random() < 0.5).run(attempts=3)
+        Run(table, Options(target_bytes=50, gradual=log.random.random() < 0.5, attempts=3)).run()
 
 
 def play(seed: int) -> Log:

@@ -62,7 +62,8 @@ LONG: Final = (
     "tests/functional/damage/test_damaged_iceberg.py",
     (
         "tests/functional/damage/"
-        "test_damaged_logs.py::test_i24_a_plan_is_refused_where_a_commit_since_the_checkpoint_is_damaged_and_light_work_writes_none"
+        "test_damaged_logs.py::"
+        "test_i24_a_plan_is_refused_where_a_commit_since_the_checkpoint_is_damaged_and_light_work_writes_none"
     ),
     "tests/functional/damage/test_damaged_logs.py::test_i24_a_sample_of_damages_is_reported_or_has_no_effect",
     (

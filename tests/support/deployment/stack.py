@@ -154,6 +154,7 @@ def figures(file: Path) -> list[str]:
         taken = [one["ms"] for one in each]
         cpu = [one["cpu_ms"] for one in each if one["cpu_ms"] is not None] or [math.nan]
         lines.append(
-            f"{name:<12}{event:<13}{len(each):>6}{statistics.median(taken):>10.0f}{statistics.median(cpu):>12.1f}{max(taken):>10.0f}"
+            f"{name:<12}{event:<13}{len(each):>6}{statistics.median(taken):>10.0f}{statistics.median(cpu):>12.1f}"
+            f"{max(taken):>10.0f}"
         )
     return lines

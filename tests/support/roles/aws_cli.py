@@ -15,7 +15,6 @@ from typing import Any
 import botocore.session
 import jmespath
 from botocore import xform_name
-from botocore.model import Shape
 
 
 def main(arguments: list[str]) -> int:
@@ -58,12 +57,12 @@ def options(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     return named, loose
 
 
-def given(shape: Shape, named: dict[str, list[str]]) -> dict[str, Any]:
+def given(shape: Any, named: dict[str, list[str]]) -> dict[str, Any]:
     """The parameters of the operation. Raises KeyError for an option that it does not have."""
-    members = {xform_name(name, "-"): name for name in shape.members}  # type: ignore[attr-defined]
+    members = {xform_name(name, "-"): name for name in shape.members}
     members |= {f"no-{option}": name for option, name in members.items()}
     return {
-        members[option]: typed(shape.members[members[option]], values, positive=not option.startswith("no-"))  # type: ignore[attr-defined]
+        members[option]: typed(shape.members[members[option]], values, positive=not option.startswith("no-"))
         for option, values in named.items()
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,10 @@ class Operation:
 def nested(services: CatalogServices) -> object:
     services.namespaces.create("main", ("a", "b"))
     return [create(services, "t", "a"), create(services, "t", "a.b")]
+
+
+def are_dropped(services: CatalogServices, ids: Any) -> bool:
+    return all(head_of(services.world, id).state == "dropped" for id in ids)
 
 
 OPERATIONS = {
@@ -81,7 +86,7 @@ OPERATIONS = {
     "cascade": Operation(
         nested,
         lambda services, _: services.namespace_dropper.drop("main", ("a",), cascade=True),
-        lambda services, ids: all(head_of(services.world, id).state == "dropped" for id in ids),  # type: ignore[attr-defined]
+        are_dropped,
         (NotFound,),
     ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -81,6 +82,7 @@ def test_a_merge_needs_its_object_and_one_meaning() -> None:
     services = fresh()
     with pytest.raises(NotFound):
         services.namespaces.update("main", ("nothing",), merge={"n": Merge("add", 1)})
-    for more in ({"set": {"n": "1"}}, {"unset": ["n"]}):
+    clashes: tuple[dict[str, Any], ...] = ({"set": {"n": "1"}}, {"unset": ["n"]})
+    for more in clashes:
         with pytest.raises(InvalidRequest, match="merged as well"):
-            services.namespaces.update("main", ("default",), merge={"n": Merge("add", 1)}, **more)  # type: ignore[arg-type]
+            services.namespaces.update("main", ("default",), merge={"n": Merge("add", 1)}, **more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -58,7 +59,8 @@ class CatalogMachine(RuleBasedStateMachine):
         effect."""
         at, how = fault
         before = set(self.world.refs.rows["test/catalog/main"]["recent"])
-        services = fresh(Faulty(self.world, at, how).world, spill=TIGHT) if at else self.boxes[box]  # type: ignore[arg-type]
+        faulty: Any = Faulty(self.world, at, how).world if at else None
+        services = fresh(faulty, spill=TIGHT) if at else self.boxes[box]
         try:
             call(services)  # type: ignore[operator]
         except (Crash, OutcomeUnknown):

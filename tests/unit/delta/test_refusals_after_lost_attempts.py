@@ -67,9 +67,9 @@ class Late:
         self._table.world.refs.write(self.held)
 
 
-def ratifier(table: Table, refs: Late, objs: Any = None) -> Ratifier:
+def ratifier(table: Table, refs: Any, objs: Any = None) -> Ratifier:
     plain = table.world
-    service = Ratifier(World(refs, objs or plain.objs, plain.storages, plain.clock, plain.ids, plain.space))  # type: ignore[arg-type]
+    service = Ratifier(World(refs, objs or plain.objs, plain.storages, plain.clock, plain.ids, plain.space))
     service.learn(table.head)
     return service
 

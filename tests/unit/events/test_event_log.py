@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from turnstile.events.core.events import TABLE_RATIFIED, Event, details_of
 from turnstile.events.core.rows import APPEND_BYTES, CHUNK_BYTES
 from turnstile.events.read import EventReader
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
-from turnstile.store.core.writes import Change, Insert, Set, Write
+from turnstile.store.core.writes import Change, Insert, Set
 from turnstile.store.ports import AllAccepted, SomeRejected
 
 
@@ -103,9 +104,9 @@ def test_i13_a_backlog_of_a_table_with_a_long_name_fits_into_rows(world: FakeWor
     sizes = list[int]()
     transact = world.refs.transact
 
-    def measured(writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
+    def measured(writes: Sequence[Any], token: str) -> AllAccepted | SomeRejected:
         for write in writes:
-            members = write.row if isinstance(write, Insert) else {a.path[0]: a.value for a in write.actions}  # type: ignore[union-attr]
+            members = write.row if isinstance(write, Insert) else {a.path[0]: a.value for a in write.actions}
             sizes.append(len(members.get("tail", b"")))
         return transact(writes, token)
 
@@ -209,8 +210,9 @@ def test_i13_marks_are_read_before_heads(world: FakeWorld, table: Table) -> None
             reads.append(point)
 
     reads: list[str] = []
-    read_many = world.refs.read_many
-    world.refs.read_many = lambda keys: (reads.append(keys[0].split("/")[1]), read_many(keys))[1]  # type: ignore[method-assign]
+    refs: Any = world.refs
+    read_many = refs.read_many
+    refs.read_many = lambda keys: (reads.append(keys[0].split("/")[1]), read_many(keys))[1]
     Appender(world, faults=faults).append([table.key])
     assert reads == ["event-mark", "events.marks", "table"]
 

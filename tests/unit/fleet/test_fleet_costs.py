@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.store import fleet_costs
@@ -24,4 +26,5 @@ def test_a_beat_costs_little_more_in_a_fleet_of_any_size() -> None:
 
 
 def test_a_granule_that_changes_hands_costs_its_own_row_and_a_ninetieth_of_three_others() -> None:
-    assert fleet_costs.hand_over() == Cost(pytest.approx(1 / 90), pytest.approx(2 + (2 * 2 + 4) / 90), 0)  # type: ignore[arg-type]
+    approx: Any = pytest.approx
+    assert fleet_costs.hand_over() == Cost(approx(1 / 90), approx(2 + (2 * 2 + 4) / 90), 0)

@@ -672,9 +672,10 @@ def test_a_member_that_claims_for_many_beats_reads_each_granule_once() -> None:
     slow_store(site, 2 * BEAT)
     count = 12 * GRANULES_PER_WRITE
     member = site.member(publish=count)
-    read_many = site.world.refs.read_many
+    refs: Any = site.world.refs
+    read_many = refs.read_many
     reads = list[str]()
-    site.world.refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
+    refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)
     for _ in range(14):
         site.beats(member, step_ms=0)
     assert len(member.owned_granules()) == count
@@ -737,9 +738,10 @@ def test_a_member_reads_of_what_changed_hands_the_entries_of_logs_and_no_granule
     site = Site()
     members = [site.member(name, publish=300) for name in "abc"]
     site.beats(*members, times=4 * WHOLE_LOOK_BEATS)
-    read_many = site.world.refs.read_many
+    refs: Any = site.world.refs
+    read_many = refs.read_many
     reads = list[str]()
-    site.world.refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
+    refs.read_many = lambda keys: reads.extend(keys) or read_many(keys)
     granule = site.world.space.fleet_granule("")
     site.beats(*members, times=2 * WHOLE_LOOK_BEATS)
     assert [key for key in reads if key.startswith(granule)] == []
@@ -763,10 +765,11 @@ def test_a_fleet_of_many_comes_to_rest_and_each_looks_at_few() -> None:
     owned = [len(member.owned_granules()) for member in members]
     assert sum(owned) == 64 and max(owned) - min(owned) <= 2
     reads = list[int]()
-    read = site.world.refs.read
-    read_many = site.world.refs.read_many
-    site.world.refs.read = lambda key: reads.append(1) or read(key)  # type: ignore[func-returns-value,method-assign]
-    site.world.refs.read_many = lambda keys: reads.append(len(keys)) or read_many(keys)  # type: ignore[func-returns-value,method-assign]
+    refs: Any = site.world.refs
+    read = refs.read
+    read_many = refs.read_many
+    refs.read = lambda key: reads.append(1) or read(key)
+    refs.read_many = lambda keys: reads.append(len(keys)) or read_many(keys)
     site.beats(*members)
     assert reads == [4] * 12, "the fleet's row and three members"
     site.beats(*members, times=WHOLE_LOOK_BEATS - 1)

@@ -272,7 +272,8 @@ def test_i10_what_is_named_while_it_is_judged_stays(lake: LakeFiles) -> None:
     other = lake.data(location(lake))
     live = lake.commit()
     days(lake.client.world, 9)
-    report = Collector(_Between(lake, [*live, orphan]), GRACE, workers=1).collect(["iceberg-files"], dry_run=False)  # type: ignore[arg-type]
+    between: Any = _Between(lake, [*live, orphan])
+    report = Collector(between, GRACE, workers=1).collect(["iceberg-files"], dry_run=False)
     assert {orphan, other} <= lake.stored and report.deleted == 0
     assert "is named again" in report.problems[0].message
     assert [item.id for item in collect(lake).items] == [other]

@@ -143,7 +143,9 @@ def test_another_table_by_that_name_and_one_of_which_nothing_expired_are_left_as
     table_id = client.load()["metadata"]["table-uuid"]
     now = client.world.clock.now_ms()
     assert expiry.expire("main", ("sales", "t1"), table_id).snapshot_ids == (1, 2)
-    entity = catalog.reader.store.entity("main", catalog.reader.current("main").find(("sales", "t1")).obj)  # type: ignore[union-attr]
+    entry = catalog.reader.current("main").find(("sales", "t1"))
+    assert entry is not None
+    entity = catalog.reader.store.entity("main", entry.obj)
     assert isinstance(entity, IcebergTable) and entity.updated >= now
     after = everything(client.world)
     assert expiry.expire("main", ("sales", "t1"), table_id) == Expired() and everything(client.world) == after

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,9 +62,13 @@ def test_the_tree_as_of_any_head_number_and_time_is_what_it_was() -> None:
 def test_the_past_is_a_few_reads_away_however_long_it_is() -> None:
     services, past = grown(700)
     first = services.reader.current("main").commit.seq - len(past) + 1
+
+    def read(as_of: AsOf) -> object:
+        return fresh(services.world).history.tree("main", as_of)
+
     for at in (0, 1, 300, 650):
-        by_seq = counted(services, lambda at=at: fresh(services.world).history.tree("main", AsOf(seq=first + at)))  # type: ignore[misc]
-        by_time = counted(services, lambda at=at: fresh(services.world).history.tree("main", AsOf(time=past[at][1])))  # type: ignore[misc]
+        by_seq = counted(services, partial(read, AsOf(seq=first + at)))
+        by_time = counted(services, partial(read, AsOf(time=past[at][1])))
         assert len(by_seq) <= 25
         assert len(by_time) <= 40
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -164,7 +166,8 @@ def grown(count: int) -> tuple[CatalogServices, list[str]]:
     heads = []
     for number in range(count):
         put = {(f"n{number % 20:02d}",): Namespace(f"n{number % 20:02d}", str(number % 20), 1, str(number))}
-        heads.append(services.committer.commit("main", lambda _, put=put: Edit("n", put=put)).head)  # type: ignore[misc]
+        edit = Edit("n", put=put)
+        heads.append(services.committer.commit("main", lambda _, edit=edit: edit).head)  # type: ignore[misc]
         fakes(services).clock.now += 10
     return services, heads
 
@@ -175,17 +178,15 @@ def test_a_moment_costs_one_request_once_it_is_known_and_some_twenty_before() ->
     for at in (3, 250, 590):
         cold = fresh(world)
         as_of = AsOf(head=heads[at])
-        first = counted(cold, lambda cold=cold, as_of=as_of: cold.listings.namespaces("main", as_of=as_of))  # type: ignore[misc]
+        first = counted(cold, partial(cold.listings.namespaces, "main", as_of=as_of))
         assert first.count("refs.read") == 1 and len(first) <= 25
-        again = counted(cold, lambda cold=cold, as_of=as_of: cold.listings.namespaces("main", as_of=as_of))  # type: ignore[misc]
+        again = counted(cold, partial(cold.listings.namespaces, "main", as_of=as_of))
         assert again == ["refs.read"]
         by_seq = AsOf(seq=cold.history.tree("main", as_of).commit.seq)
         cold.listings.namespaces("main", as_of=by_seq)
-        assert counted(cold, lambda cold=cold, by_seq=by_seq: cold.listings.namespaces("main", as_of=by_seq)) == [
-            "refs.read"
-        ]  # type: ignore[misc]
+        assert counted(cold, partial(cold.listings.namespaces, "main", as_of=by_seq)) == ["refs.read"]
         services.namespaces.create("main", (f"new{at}",))
-        moved = counted(cold, lambda cold=cold, as_of=as_of: cold.listings.namespaces("main", as_of=as_of))  # type: ignore[misc]
+        moved = counted(cold, partial(cold.listings.namespaces, "main", as_of=as_of))
         assert len(moved) <= 1 + 1 + 8, "a new HEAD, and the bookmarks that it does not share"
 
 

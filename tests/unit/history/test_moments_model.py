@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -70,7 +71,8 @@ def described(services: CatalogServices, as_of: AsOf | None, size: int) -> There
     for one in all_of(lambda token: lists.namespaces("main", page_token=token, **options)):
         there[one.name] = ("namespace", one.entity.id, one.entity.comment)
         assert services.entries.namespace("main", one.name, as_of)[0] == one
-        inside = list(all_of(lambda token, of=one.name: lists.tables("main", of, page_token=token, **options)))  # type: ignore[misc]
+        tables = partial(lists.tables, "main", one.name, **options)
+        inside = list(all_of(lambda token, tables=tables: tables(page_token=token)))  # type: ignore[misc]
         for table in inside:
             there[*one.name, table.name] = ("table", table.table_id, table.comment)
             entry = services.entries.table("main", one.name, table.name, as_of)

@@ -491,6 +491,7 @@ def test_pyiceberg_makes_the_same_metadata_of_the_same_updates(steps: list[Any])
 
 
 def test_specs_that_differ_only_by_ids_are_one() -> None:
-    made = after(ADD_SPEC, {"action": "add-spec", "spec": {"spec-id": 9, "fields": ADD_SPEC["spec"]["fields"]}})  # type: ignore[index]
+    fields = ADD_SPEC["spec"]["fields"]  # type: ignore[index]
+    made = after(ADD_SPEC, {"action": "add-spec", "spec": {"spec-id": 9, "fields": fields}})
     assert [one.spec_id for one in made.partition_specs] == [0, 1]
     assert isinstance(made.partition_specs[1], PartitionSpec)

@@ -22,7 +22,7 @@ from tests.support.fakes.rows import (
     struct_of,
 )
 from turnstile.ingest.core.bodies import rows_of
-from turnstile.ingest.core.files import PARTITIONS, EncodedFile, encode_files
+from turnstile.ingest.core.files import PARTITIONS, EncodedFile, encode_parts, parts_of
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch, Unsupported
@@ -30,8 +30,12 @@ from turnstile_rows.layouts import Layout
 from turnstile_rows.partitions import partition_text, partition_value
 
 
+def encode(batches: list[pa.RecordBatch], definition: Definition) -> list[EncodedFile]:
+    return encode_parts([parts_of(batches, definition)], definition)
+
+
 def files(definition: Definition, *rows: Any) -> list[EncodedFile]:
-    return encode_files(rows_of(json.dumps(rows).encode(), JSON, definition), definition)
+    return encode(rows_of(json.dumps(rows).encode(), JSON, definition), definition)
 
 
 def content(file: EncodedFile) -> pa.Table:
@@ -53,7 +57,7 @@ def test_rows_without_partitions_are_one_file_in_their_order() -> None:
 def test_batches_of_one_partition_are_one_file() -> None:
     table = definition_of(column("p", "long"), column("id", "long"), partitions=["p"])
     batches = rows_of(arrow_body(pa.table({"p": [1, 2], "id": [1, 2]})), ARROW, table)
-    found = encode_files([*batches, *batches], table)
+    found = encode([*batches, *batches], table)
     assert [(file.partition_values["p"], content(file)["id"].to_pylist()) for file in found] == [
         ("1", [1, 1]),
         ("2", [2, 2]),
@@ -102,7 +106,7 @@ def test_a_partition_value_that_no_reader_takes_is_refused(values: pa.Array, mes
     table = definition_of(column("p", names.get(values.type, "timestamp")), column("id", "long"), partitions=["p"])
     rows = rows_of(arrow_body(pa.table({"p": values, "id": [1]})), ARROW, table)
     with pytest.raises(DataMismatch, match=message):
-        encode_files(rows, table)
+        encode(rows, table)
 
 
 def test_a_text_of_bytes_is_read_back_as_these_bytes() -> None:

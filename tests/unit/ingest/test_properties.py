@@ -36,7 +36,7 @@ from tests.support.fakes.rows import (
 )
 from turnstile.ingest.core.bodies import plain_body, rows_of
 from turnstile.ingest.core.errors import InvalidRows
-from turnstile.ingest.core.files import encode_files
+from turnstile.ingest.core.files import encode_parts, parts_of
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch
@@ -229,7 +229,7 @@ def test_bytes_of_any_kind_are_rows_or_refused(media: str, seed: int) -> None:
     if numbers.randrange(10) == 0:
         body = numbers.randbytes(numbers.randint(0, 200))
     with suppress(InvalidRows, TooLarge, DataMismatch):
-        encode_files(rows_of(body, media, FUZZED), FUZZED)
+        encode_parts([parts_of(rows_of(body, media, FUZZED), FUZZED)], FUZZED)
 
 
 @settings(max_examples=examples(100))

@@ -61,9 +61,9 @@ class FakeTask:
 
 
 def background(task: FakeTask, sharing: Any = None) -> Background:
-    process = Background.__new__(Background)
-    process._services = SimpleNamespace(collect_task=task)  # type: ignore[assignment]
-    process._store = SimpleNamespace(world=SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 1)))  # type: ignore[assignment]
+    process: Any = Background.__new__(Background)
+    process._services = SimpleNamespace(collect_task=task)
+    process._store = SimpleNamespace(world=SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 1)))
     process._sharing = sharing
     process._collect_left = False
     return process

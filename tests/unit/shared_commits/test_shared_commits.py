@@ -327,7 +327,8 @@ def test_i6_i23_threads_of_one_process_share_writes_and_none_is_lost(table: Tabl
     def write(mine: list[CommitRequest]) -> list[Any]:
         return [ratifier.commit(request) for request in mine]
 
-    answers = [answer for group in at_once([_call(write, mine) for mine in requests]) for answer in group]  # type: ignore[attr-defined]
+    groups: Any = at_once([_call(write, mine) for mine in requests])
+    answers = [answer for group in groups for answer in group]
     assert sorted(versions(answers)) == list(range(2, 2 + writers * each))
     assert table.world.refs.requests.count("write") < writers * each / 2
     assert sorted(place.entry.txn for place in (answer.place for answer in answers)) == sorted(

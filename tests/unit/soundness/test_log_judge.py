@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -17,8 +19,8 @@ from turnstile.delta.soundness.judge import expired_upto, judge, judge_commit, r
 from turnstile.store.core.names import published_path
 
 
-def faults(table: Checkpointed, **more: object) -> list[tuple[int, str]]:
-    return [(fault.version, fault.kind) for fault in judge(table.storage, table.head.floor, **more).faults]  # type: ignore[arg-type]
+def faults(table: Checkpointed, **more: Any) -> list[tuple[int, str]]:
+    return [(fault.version, fault.kind) for fault in judge(table.storage, table.head.floor, **more).faults]
 
 
 def test_i24_a_sound_log_has_no_fault_with_a_checkpoint_and_without() -> None:

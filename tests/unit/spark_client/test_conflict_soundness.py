@@ -23,6 +23,7 @@ from turnstile_predicates.predicates import (
     IsNull,
     Not,
     Or,
+    Predicate,
     StartsWith,
     Value,
     outcomes,
@@ -165,7 +166,10 @@ def test_a_disjunction_needs_one_part_and_a_conjunction_all() -> None:
     file = files.add("f", [_row(i=1, s="x")], "a")
     i = Comparison(("i",), "=", Value("integer", 1))
     s = Comparison(("s",), "=", Value("string", "y"))
-    verdict = lambda predicate: judge(Read("t", 1, predicate), [Winner(2, [{"add": file}])], files.schema()) is not None  # noqa: E731
+
+    def verdict(predicate: Predicate) -> bool:
+        return judge(Read("t", 1, predicate), [Winner(2, [{"add": file}])], files.schema()) is not None
+
     assert (verdict(And((i, s))), verdict(Or((i, s))), verdict(Not(s)), verdict(Not(i))) == (False, True, True, False)
     assert (verdict(IsNull(("i",))), verdict(IsNull(("f",))), verdict(Not(IsNull(("f",))))) == (False, True, False)
     assert (

@@ -53,7 +53,8 @@ class _Scope:
 
 def _replayer(*entries: Recorded, limit: int = 2, until: float | None = None, jitter: float = 0.0) -> Replayer:
     statements: Any = SimpleNamespace(scope=_Scope(), entries=list(entries))
-    return Replayer(SimpleNamespace(), statements, limit=limit, until=until, jitter=lambda: jitter)  # type: ignore[arg-type]
+    nothing: Any = SimpleNamespace()
+    return Replayer(nothing, statements, limit=limit, until=until, jitter=lambda: jitter)
 
 
 def _latest(ids: list[str]) -> dict[str, int]:

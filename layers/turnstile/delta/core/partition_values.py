@@ -12,7 +12,7 @@ import calendar
 import re
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Final
+from typing import Final, TypeGuard
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _NUMBER: Final = re.compile(
@@ -47,10 +47,10 @@ def _is_date(text: str) -> bool:
 def _is_timestamp(text: str) -> bool:
     match = _TIMESTAMPS.fullmatch(text)
     limits = {"hour": 23, "minute": 59, "second": 59, "zone_hour": 18}
-    return _has_days(match) and all(int(match[name] or 0) <= most for name, most in limits.items())  # type: ignore[index]
+    return _has_days(match) and all(int(match[name] or 0) <= most for name, most in limits.items())
 
 
-def _has_days(match: re.Match[str] | None) -> bool:
+def _has_days(match: re.Match[str] | None) -> TypeGuard[re.Match[str]]:
     """Whether there is such a day."""
     if match is None:
         return False

@@ -79,12 +79,18 @@ def _check_column_names(names: Iterable[str], what: str) -> None:
             raise InvalidRows(text, field="body", remedy=_RENAME)
 
 
+def _require_few(columns: int, limit: int) -> None:
+    """Raises TooLarge for more columns than the limit."""
+    if columns > limit:
+        text = f"{columns} columns are over the limit of {limit}"
+        raise TooLarge(text, field="body", remedy="add these columns with an engine first", limit=limit, size=columns)
+
+
 def _check(found: Mapping[str, Any], definition: Definition) -> None:
     _check_column_names(found, "column")
-    for limit, size in ((NEW_COLUMNS, len(found)), (COLUMNS, len(found) + len(definition.schema))):
-        if found and size > limit:
-            text = f"{size} columns are over the limit of {limit}"
-            raise TooLarge(text, field="body", remedy="add these columns with an engine first", limit=limit, size=size)
+    _require_few(len(found), NEW_COLUMNS)
+    if found:
+        _require_few(len(found) + len(definition.schema), COLUMNS)
     for name, type in found.items():
         if "timestamp_ntz" in type_names(type) and "timestampNtz" not in definition.writer_features:
             text = f"column {name!r} has times without a zone, and the table lacks the feature timestampNtz"
@@ -101,27 +107,30 @@ def _typed_columns(plain: bytes, media: str, known: set[str]) -> dict[str, Any]:
             with pyarrow.parquet.ParquetFile(pa.BufferReader(plain)) as file:
                 schema = file.schema_arrow
         fresh = pa.schema([field for field in schema if field.name.lower() not in known])
-        return {field["name"]: _nullable(field["type"]) for field in delta_schema(fresh)["fields"]}
+        return {field["name"]: _nullable(field)["type"] for field in delta_schema(fresh)["fields"]}
     except DataMismatch as error:
         raise InvalidRows(str(error), field="body") from None
     except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
         raise InvalidRows(f"the body cannot be read: {error}", field="body") from None
 
 
-def _nullable(type: Any) -> Any:
-    """The type, in which everything may be null: older rows have nothing else."""
-    if not isinstance(type, dict):
-        return type
-    inner = dict(type)
-    for member in ("elementType", "keyType", "valueType"):
-        if member in inner:
-            inner[member] = _nullable(inner[member])
-    for member in ("containsNull", "valueContainsNull"):
-        if member in inner:
-            inner[member] = True
-    if "fields" in inner:
-        inner["fields"] = [_field(field["name"], _nullable(field["type"])) for field in inner["fields"]]
-    return inner
+def _nullable(field: Field) -> Field:
+    """The field, in which everything may be null: older rows have nothing else."""
+    return _field(field["name"], _with_fields(field["type"], _nullable))
+
+
+def _with_fields(type: Any, change: Callable[[Field], Field]) -> Any:
+    """The type, in which each field of a struct is changed, and elements and values may be null."""
+    match type:
+        case {"type": "array"}:
+            return {**type, "elementType": _with_fields(type["elementType"], change), "containsNull": True}
+        case {"type": "map"}:
+            inner = {member: _with_fields(type[member], change) for member in ("keyType", "valueType")}
+            return {**type, **inner, "valueContainsNull": True}
+        case {"type": "struct"}:
+            return {**type, "fields": [change(field) for field in type["fields"]]}
+        case _:
+            return type
 
 
 # -- types of JSON -----------------------------------------------------------------------------------------------------
@@ -211,11 +220,10 @@ def _json_columns(plain: bytes, media: str, known: set[str]) -> dict[str, Any]:
     try:
         for at, row in enumerate(rows):
             for name, value in row.items():
-                if name in shapes or name.lower() not in known:
+                if name.lower() not in known:
                     place = f"{place_of(at)}: "
                     shapes.setdefault(name, _Shape(fields)).add(value)
-            if len(shapes) > NEW_COLUMNS:
-                break
+            _require_few(len(shapes), NEW_COLUMNS)
         place = ""
         found = {}
         for name, shape in shapes.items():
@@ -258,15 +266,4 @@ class _Ids:
             "delta.columnMapping.id": self.last,
             "delta.columnMapping.physicalName": self._physical_name(),
         }
-        return {**field, "metadata": {**field["metadata"], **mapping}, "type": self._inner(field["type"])}
-
-    def _inner(self, type: Any) -> Any:
-        if not isinstance(type, dict):
-            return type
-        inner = dict(type)
-        for member in ("elementType", "keyType", "valueType"):
-            if member in inner:
-                inner[member] = self._inner(inner[member])
-        if "fields" in inner:
-            inner["fields"] = [self.give(field) for field in inner["fields"]]
-        return inner
+        return {**field, "metadata": {**field["metadata"], **mapping}, "type": _with_fields(field["type"], self.give)}

@@ -56,11 +56,6 @@ def encode_parts(requests: Iterable[Parts], definition: Definition) -> list[Enco
     return [_encode(layout.partition_values(texts), rows, layout) for texts, rows in together.items()]
 
 
-def encode_files(batches: Sequence[pa.RecordBatch], definition: Definition) -> list[EncodedFile]:
-    """Returns the files of one request's rows. Raises as ``parts_of`` and ``encode_parts``."""
-    return encode_parts([parts_of(batches, definition)], definition)
-
-
 def _require_few(partitions: int) -> None:
     if partitions > PARTITIONS:
         text = f"the rows are of more than {PARTITIONS} partitions"

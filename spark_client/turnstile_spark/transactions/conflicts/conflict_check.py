@@ -168,7 +168,7 @@ def assess(
             if winner.version > base:
                 conflicts += _write_conflicts(own_actions, winner)
     if isolation == "serializable":
-        redefines = _redefines(own_actions)
+        redefines = definition_change(own_actions) is not None
         for read in judged:
             # After an own change of the definition a name may be another column than in the base.
             whole = replace(read, predicate=None, files=None) if redefines else read
@@ -190,16 +190,12 @@ def _check_complete(winners: Sequence[Winner], first: int) -> None:
         raise ValueError(f"winners have versions {versions[:20]}: they must be all from {first} on, ascending")
 
 
-def _redefines(actions: Iterable[Action]) -> bool:
-    return any("metaData" in action or "protocol" in action for action in actions)
-
-
 def _write_conflicts(own: Sequence[Action], winner: Winner) -> list[Conflict]:
     conflicts = []
-    if change := definition_change(winner.version, winner.actions):
-        conflicts.append(Conflict("metadata", change.version, change.reason))
+    if reason := definition_change(winner.actions):
+        conflicts.append(Conflict("metadata", winner.version, reason))
     added = next((a["add"]["path"] for a in winner.actions if "add" in a and a["add"].get("dataChange", True)), None)
-    if added is not None and _redefines(own):
+    if added is not None and definition_change(own):
         reason = "it added rows, which were not checked against the definition that this transaction gives the table"
         conflicts.append(Conflict("metadata", winner.version, reason, added))
     own_files = _touched_paths(own)

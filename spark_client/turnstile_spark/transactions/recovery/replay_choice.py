@@ -18,13 +18,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from turnstile_predicates.conflicts import Action, definition_change
 from turnstile_predicates.file_stats import TableSchema
 from turnstile_spark.transactions.conflicts.conflict_check import ROW_TRACKING, Read, Winner, assess
 from turnstile_spark.transactions.conflicts.rebase import CannotRebase, TableHead, rebase
 
-Action = Mapping[str, Any]
 #: What one statement committed in one table: the actions of each of its commits, in order (nearly
 #: always one commit).
 Commits = Sequence[Sequence[Action]]
@@ -176,7 +175,7 @@ class Replay:
     def _note(self, commits: Mapping[str, Commits]) -> None:
         for table_id, some in commits.items():
             self._written.add(table_id)
-            if any("metaData" in action or "protocol" in action for commit in some for action in commit):
+            if any(definition_change(commit) for commit in some):
                 self._redefined.add(table_id)
 
 

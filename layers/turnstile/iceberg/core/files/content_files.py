@@ -261,7 +261,8 @@ def json_value(type: str, value: Any) -> Any:
         case "date":
             return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
         case "time":
-            return (datetime(1970, 1, 1) + timedelta(microseconds=value)).time().isoformat("microseconds")  # noqa: DTZ001
+            moment = datetime(1970, 1, 1) + timedelta(microseconds=value)  # noqa: DTZ001
+            return moment.time().isoformat("microseconds")
         case "timestamp" | "timestamptz" as kind:
             moment = datetime(1970, 1, 1) + timedelta(microseconds=value)  # noqa: DTZ001  # the zone is written below
             return moment.isoformat(timespec="microseconds") + ("+00:00" if kind == "timestamptz" else "")
