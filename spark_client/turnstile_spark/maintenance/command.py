@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """``python -m turnstile_spark.maintenance optimize|reorg|vacuum NAMESPACE.TABLE`` or ``run
     [NAMESPACE.TABLE]``, also for spark-submit. Exit code 1: files were left."""
     from turnstile_spark import attach, session
-    from turnstile_spark.maintenance_runs import run
+    from turnstile_spark.maintenance.runs import run
 
     parser = new_parser()
     args = parse(parser, argv)
