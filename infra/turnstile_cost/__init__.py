@@ -7,12 +7,15 @@ services and fails when the model differs.
 
 from turnstile_cost.model import (
     Idle,
+    Messages,
     Prices,
     Usage,
     Workload,
     commits,
     dollars,
+    firehose,
     idle,
+    messages,
     most_metrics,
     prices,
     round_days,
@@ -22,12 +25,15 @@ from turnstile_cost.model import (
 
 __all__ = [
     "Idle",
+    "Messages",
     "Prices",
     "Usage",
     "Workload",
     "commits",
     "dollars",
+    "firehose",
     "idle",
+    "messages",
     "most_metrics",
     "prices",
     "round_days",

@@ -43,6 +43,8 @@ class Prices:
     put: float
     get: float
     bus_event: float
+    queue_request: float
+    firehose_gb: float
     log_gb: float
     store_gb_month: float
     alarm_month: float
@@ -70,6 +72,7 @@ class Usage:
     puts: float = 0
     gets: float = 0
     bus_events: float = 0
+    queue_requests: float = 0
     log_bytes: float = 0
 
     def __add__(self, other: Usage) -> Usage:
@@ -87,6 +90,7 @@ def dollars(usage: Usage, at: Prices) -> dict[str, float]:
         "DynamoDB": usage.write_units * at.write_unit + usage.read_units * at.read_unit,
         "S3": usage.puts * at.put + usage.gets * at.get,
         "EventBridge": usage.bus_events * at.bus_event,
+        "SQS": usage.queue_requests * at.queue_request,
         "CloudWatch logs": usage.log_bytes / GB * at.log_gb,
     }
 
@@ -111,6 +115,7 @@ COUNTED: Final = {
     "publish staged": Step(
         Usage(write_units=4, read_units=1, puts=1, gets=1), Usage(write_units=36, read_units=1, puts=16, gets=16)
     ),
+    "rows": Step(Usage(write_units=6, read_units=6, puts=1), Usage(write_units=36, read_units=21, puts=1)),
     "events": Step(Usage(write_units=6.0625, read_units=3), Usage(write_units=11, read_units=3)),
 }
 """Requests to the stores and their units, for a table with names of usual length and commits of 1
@@ -131,6 +136,7 @@ _PUBLISH: Final = {
     "inline": Step(_function(32, 1024, 700), _function(150, 1024, 700)),
     "staged": Step(_function(50, 1024, 700), _function(300, 1024, 700)),
 }
+_ROWS: Final = Step(_function(60, 1024, 600), _function(65, 1024, 600))
 _EVENTS: Final = Step(_function(25, 512, 500), _function(30, 512, 500))
 _LIGHT_WORK: Final = _function(1_500, 1024, 1_000)
 
@@ -172,6 +178,48 @@ def commits(workload: Workload) -> dict[str, Usage]:
     if workload.bus:
         used["bus"] = Usage(bus_events=workload.commits + batches)
     return used
+
+
+ROWS_MOST: Final = 90
+"""Messages of one commit."""
+RECEIVED_AT_ONCE: Final = 10
+"""Messages that Lambda takes from a queue, and removes, with one request."""
+QUEUE_CHUNK: Final = 65_536
+"""Bytes of a message that are paid for as a request."""
+FIREHOSE_STEP: Final = 5_000
+"""Firehose counts the bytes of a record up to a multiple of this."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages with rows that come by a queue: how many, the bytes of each, and how many of one
+    table a batch has."""
+
+    count: float = 1e6
+    bytes_each: int = 1_000
+    per_batch: float = ROWS_MOST
+
+
+def messages(workload: Messages) -> dict[str, Usage]:
+    """The usage of messages that become commits, by step: the sender's requests too."""
+    per_commit = min(workload.per_batch, ROWS_MOST)
+    batches = workload.count / per_commit
+    received = workload.count / min(per_commit, RECEIVED_AT_ONCE)
+    chunks = ceil(workload.bytes_each / QUEUE_CHUNK)
+    later = commits(Workload(commits=batches))
+    return {
+        "queue": Usage(queue_requests=workload.count * chunks + 2 * max(received, workload.count * chunks / 10)),
+        "rows": (COUNTED["rows"].batch(per_commit) + _ROWS.batch(per_commit)) * batches,
+        "publish": later["publish"],
+        "events": later["events"],
+        "light work": later["light work"],
+    }
+
+
+def firehose(workload: Messages, at: Prices) -> float:
+    """Dollars that Firehose takes for the same messages, without the store's requests."""
+    counted_bytes = ceil(workload.bytes_each / FIREHOSE_STEP) * FIREHOSE_STEP
+    return workload.count * counted_bytes / GB * at.firehose_gb
 
 
 ROWS_A_TABLE: Final = 4

@@ -27,6 +27,7 @@ from tests.support.deployment.stack import LAKE, PARAMETERS, Deployment, errors_
 from tests.support.iceberg.pyarrow_tables import SCHEMA, ids, rows
 from tests.support.repository import ROOT
 from tests.support.stack import NAMESPACE, Table, eventually
+from turnstile.api.row_batches import REFUSED
 from turnstile_client import connect
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -106,6 +107,25 @@ def test_rows_over_http_are_added_once(stack: Deployment) -> None:
         answers = [api.post(rows, json=ORDERS.to_pylist(), headers=key) for _ in range(2)]
         assert [answer.json().get("outcome") for answer in answers] == ["added", "replayed"], answers[0].text
         assert sorted(table.read()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_rows_of_a_queue_are_added_once_and_bad_ones_are_set_aside(stack: Deployment) -> None:
+    granted = {"principal": "rows", "add": ["USE CATALOG", "USE SCHEMA", "MODIFY"], "remove": []}
+    with connect(stack.url, stack.token, s3=stack.s3) as lake, stack.client() as api:
+        table = lake.create("default.clicks", ORDERS.schema)
+        assert api.patch("/v1/permissions/catalog/main", json={"changes": [granted]}).status_code == 200
+        sqs = stack.aws("sqs")
+        (queue,) = (url for url in sqs.list_queues()["QueueUrls"] if url.endswith("-rows"))
+        for id in range(30):
+            sqs.send_message(QueueUrl=queue, MessageBody=json.dumps({"id": id}))
+        sqs.send_message(QueueUrl=queue, MessageBody="{")
+        eventually(lambda: len(table.read()) >= 30, 120, "all rows are in the table")
+        s3 = stack.aws("s3")
+        kept = f"warehouse/{REFUSED}/"
+        eventually(
+            lambda: s3.list_objects_v2(Bucket=LAKE, Prefix=kept)["KeyCount"] == 1, 60, "the bad one is set aside"
+        )
+        assert sorted(table.read().column("id").to_pylist()) == list(range(30))
 
 
 def test_pyiceberg_creates_appends_and_reads_and_collection_expires_its_snapshots(stack: Deployment) -> None:

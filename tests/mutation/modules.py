@@ -287,6 +287,10 @@ MODULES: Final = {
     "turnstile.ingest.core.identity": Mutated(
         ("unit/ingest/test_identity.py", "functional/ingest/test_shared_requests.py"), decides=True
     ),
+    "turnstile.ingest.core.deliveries": Mutated(
+        ("unit/ingest/test_deliveries.py", "functional/ingest/test_batches.py"), writes=False, decides=True
+    ),
+    "turnstile.api.row_batches": Mutated(("functional/ingest/test_batches.py",), writes=False, decides=True),
     "turnstile.ingest.core.evolution": Mutated(("functional/ingest/test_evolution.py",), writes=False, decides=True),
     "turnstile_client.core.rewrites": Mutated(
         ("unit/python_client/test_rewrites.py", "functional/python_client/test_rewrites.py"), writes=False, decides=True
@@ -730,6 +734,8 @@ SURVIVORS: Final[dict[str, str]] = {
             "operand head.floor == version",
         )
     },
+    "turnstile.api.row_batches: _set_aside: operand isinstance(error, Refused)": "for the type checker",
+    "turnstile.ingest.turns: run_batch: edge tools.world.clock.now_ms() >= until_ms": "a millisecond of a batch's time",
     "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other "
     "table's",
 }

@@ -1,4 +1,5 @@
-"""Requests with rows that are sent again, under lost and late messages and deaths (I26, ADR 80)."""
+"""Requests with rows that are sent again, and records that are delivered again, under lost and late
+messages and deaths (I26, ADR 80)."""
 
 from __future__ import annotations
 
@@ -7,11 +8,19 @@ import os
 import pytest
 
 from tests.simulation.engine.run import first_failure, run_seeds
-from tests.simulation.scenarios.rows import ROWS_MISTAKES, Rows
+from tests.simulation.scenarios.rows import ORDER_MISTAKES, ROWS_MISTAKES, Rows
 
 QUICK = int(os.environ.get("TURNSTILE_SEEDS", "25"))
 SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "1000"))
-MET = {"rows added", "rows replayed", "rows sent again", "rows together", "evicted"}
+MET = {
+    "rows added",
+    "rows replayed",
+    "rows sent again",
+    "rows together",
+    "evicted",
+    "batches of several",
+    "batches in part",
+}
 
 
 def test_i26_the_rows_of_a_request_are_in_one_version_whatever_fails() -> None:
@@ -29,3 +38,9 @@ def test_i26_the_same_over_many_seeds() -> None:
 def test_i26_a_mistake_planted_in_the_append_of_rows_is_found(name: str) -> None:
     failed = first_failure(ROWS_MISTAKES[name], 2_000, Rows())
     assert failed is not None and failed.cause.invariant == "I26"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ORDER_MISTAKES)
+def test_a_mistake_planted_in_the_order_of_batches_is_found(name: str) -> None:
+    failed = first_failure(ORDER_MISTAKES[name], 2_000, Rows())
+    assert failed is not None and failed.cause.invariant == "order"  # type: ignore[attr-defined]

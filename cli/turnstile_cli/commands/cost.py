@@ -31,6 +31,11 @@ Snapshots = Annotated[
         "--snapshots", min=0, help="Versions of the commit function kept as snapshots (SnapStart): usually 1."
     ),
 ]
+Messages = Annotated[float, typer.Option("--messages", min=0, help="Messages with rows a month, by a queue.")]
+MessageBytes = Annotated[int, typer.Option("--message-bytes", min=1, max=1_048_576, help="Bytes of each of them.")]
+MessagesPerBatch = Annotated[
+    float, typer.Option("--messages-per-batch", min=1, max=1000, help="How many of one table come within a second.")
+]
 Watched = Annotated[bool, typer.Option("--watched/--unwatched", help="With alarms, metrics and the dashboard.")]
 
 
@@ -44,12 +49,15 @@ def cost(
     bus: Bus = False,
     metrics: Metrics = "alarms",
     operations: Operations = 0,
+    messages: Messages = 0,
+    message_bytes: MessageBytes = 1_000,
+    messages_per_batch: MessagesPerBatch = 90,
     snapshots: Snapshots = 0,
     watched: Watched = True,
     output: Output = Format.TEXT,
 ) -> None:
-    """Estimate the price of a month on AWS: commits, the work that follows them, and the idle
-    deployment.
+    """Estimate the price of a month on AWS: commits, messages with rows, the work that follows
+    them, and the idle deployment.
 
     Requests, capacity units and bytes are counted by tests; prices are the list prices of one
     region and date, without free tiers. Storage of data files, data transfer and the engines are
@@ -67,6 +75,9 @@ def cost(
         if watched
         else {},
     }
+    sent = model.Messages(messages, message_bytes, messages_per_batch)
+    if messages:
+        parts["messages"] = {step: model.dollars(usage, at) for step, usage in model.messages(sent).items()}
     if snapshots:
         kept = {"snapshots": {"Lambda": model.warmth(deployment, at)["snapshots"]}}
         parts["idle"] = {**parts["idle"], **kept}
@@ -99,6 +110,10 @@ def cost(
     slowest = ", ".join(f"{part} {days:,.1f}" for part, days in model.round_days(deployment).items() if days > 1)
     if slowest:
         out.say(f"[dim]days until schedules have looked at every row: {slowest} (docs/deploy.md)[/dim]")
+    if messages:
+        out.say(
+            f"[dim]Firehose, without the store's requests, for these messages: {_money(model.firehose(sent, at))}[/dim]"
+        )
     out.say(f"[dim]list prices of {at.region}, {at.as_of}[/dim]")
 
 

@@ -129,6 +129,11 @@ def ingest() -> Settings:
     return commit()
 
 
+def rows() -> Settings:
+    """Returns the settings of the function that takes rows of a queue or a stream."""
+    return msgspec.structs.replace(ingest(), lake_root=env.text("TURNSTILE_LAKE_ROOT"))
+
+
 def iceberg() -> Settings:
     """Returns the settings of the Iceberg function."""
     return Settings(stores=stores(), lake_root=env.text("TURNSTILE_LAKE_ROOT"), limits=limits(), vending=vending())

@@ -7,7 +7,7 @@ does not wait. ``turns`` has the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
@@ -19,9 +19,9 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.ingest.budget import ByteBudget
 from turnstile.ingest.core.errors import InvalidRows
-from turnstile.ingest.turns import Appended, RowsRequest, Tools, WaitingRows, engine_error, run_turn
+from turnstile.ingest.turns import Appended, RowsRequest, Tools, WaitingRows, engine_error, run_batch, run_turn
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import UnsupportedTable
+from turnstile.store.core.errors import TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
 from turnstile.store.queue import LeftLine, Line, WaitingQueue
@@ -105,6 +105,19 @@ class RowAppender:
                     return refused
         return self._append(catalog, request)
 
+    def append_many(
+        self, catalog: str, requests: Sequence[RowsRequest], until_ms: int
+    ) -> list[Appended | Refused | TurnstileError]:
+        """Adds the rows of requests to one table of ``catalog``, in their order and in as few
+        commits as there can be. Nothing is added after a commit that failed, or after ``until_ms``.
+
+        Returns:
+            For each request what ``append`` returns or raises. It adds no columns.
+        """
+        waiting = [WaitingRows(request, self._tools.key_of(catalog, request)) for request in requests]
+        run_batch(self._tools, waiting, MEMBERS, until_ms)
+        return [_outcome_of(one) for one in waiting]
+
     def _append(self, catalog: str, request: RowsRequest) -> Appended | Refused:
         waiting = WaitingRows(request, self._tools.key_of(catalog, request))
         try:
@@ -130,6 +143,13 @@ class RowAppender:
         except Unsupported as error:
             raise engine_error(error) from None
         return definition
+
+
+def _outcome_of(waiting: WaitingRows) -> Appended | Refused | TurnstileError:
+    try:
+        return waiting.outcome()
+    except TurnstileError as error:
+        return error
 
 
 class _RestingQueue(_Queue):

@@ -92,6 +92,11 @@ class WaitingRows(Waiting[Appended | Refused]):
         self.digest = digest_of(request.plain, request.media) if key else ""
         self.tries = 0
 
+    @property
+    def refusal(self) -> Refused | None:
+        """The refusal of its commit, if that is its outcome."""
+        return self._outcome if isinstance(self._outcome, Refused) else None
+
 
 class Tools(msgspec.Struct, frozen=True):
     """The services of turns. ``definition_of``: returns the definition of a HEAD's table, or raises
@@ -152,6 +157,26 @@ def run_turn(tools: Tools, queue: WaitingQueue[WaitingRows], line: Line[WaitingR
             raise
         finally:
             queue.release(line, taken, own)
+
+
+def run_batch(tools: Tools, batch: Sequence[WaitingRows], most: int, until_ms: int) -> None:
+    """Settles requests of one table in their order, at most ``most`` in a commit. The failure of a
+    commit, or the end of the time, is the outcome of all requests that are left."""
+    while left := [waiting for waiting in batch if not waiting.is_settled]:
+        failure: Refused | TurnstileError | None = None
+        group = _fitting(left[:most])
+        if tools.world.clock.now_ms() >= until_ms:
+            failure = Throttled("the time for this batch is up")
+        else:
+            try:
+                _attempt(tools, group[0].request.table_id, group)
+            except TurnstileError as error:
+                failure = error
+            else:
+                failure = next((refusal for waiting in group if (refusal := waiting.refusal) is not None), None)
+        if failure is not None:
+            for waiting in left:
+                waiting.settle(failure if isinstance(failure, Refused) else copy_of(failure))
 
 
 def _fitting(taken: Sequence[WaitingRows]) -> list[WaitingRows]:
@@ -238,9 +263,10 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
         encoded = encode_parts([one.parts for one in judged], definition)
         files = _name_files(tools.world, encoded)
         txn, content = _content(tools, head, definition, judged, files)
-    except TooLarge:
+    except TooLarge as error:
         if len(judged) == 1:
-            raise
+            judged[0].waiting.settle(error)  # it says nothing of the other requests
+            return
         _commit(tools, head, definition, judged[: len(judged) // 2])
         return
     storage = tools.world.storages.open(head.location)

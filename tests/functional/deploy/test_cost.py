@@ -17,6 +17,7 @@ import yaml
 from tests.support.cli import run
 from tests.support.delta_table import Table, table_id
 from tests.support.fakes import delta
+from tests.support.fakes.deliveries import BatchLake, message
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Context, Function
 from tests.support.meter import Meter, bytes_of, metered
@@ -34,7 +35,19 @@ from turnstile.gc import collector
 from turnstile.gc.core import LOG_RETENTION_MS
 from turnstile.maintenance.work import Maintainer, MaintenanceTarget
 from turnstile.store.core.names import staged_path
-from turnstile_cost import Idle, Workload, commits, dollars, idle, model, prices, watching
+from turnstile_cost import (
+    Idle,
+    Messages,
+    Workload,
+    commits,
+    dollars,
+    firehose,
+    idle,
+    messages,
+    model,
+    prices,
+    watching,
+)
 from turnstile_cost.model import COUNTED, LIGHT_COMMITS, LIGHT_WORK, Usage
 
 ROUNDS = 32
@@ -105,6 +118,36 @@ def test_every_step_asks_of_the_stores_what_the_model_says(kind: str, batch: int
     for step, used in counted.used.items():
         expected = COUNTED["events" if step == "events" else f"{step} {kind}"].batch(batch)
         assert asdict(used * (1 / ROUNDS)) == pytest.approx(asdict(expected), rel=0.01), step
+
+
+@pytest.mark.parametrize("batch", [1, 16, 90])
+def test_messages_with_rows_ask_of_the_stores_what_the_model_says(batch: int) -> None:
+    lake = BatchLake()
+    meter = Meter()
+    lake.open(metered(lake.lake.world, meter))
+    used = Usage()
+    for round_ in range(2 * ROUNDS):
+        first = round_ * batch
+        records = [message(f"m{id}", [{"id": id, "name": "x" * 900}]) for id in range(first, first + batch)]
+        meter.reset()
+        lake.lake.world.storages.requests.clear()
+        assert lake.deliver(*records) == []
+        puts = Counter(lake.lake.world.storages.requests)["put"]
+        if round_ >= ROUNDS:
+            used += Usage(write_units=meter.write_units, read_units=meter.read_units, puts=puts)
+        lake.lake.lake.publish()
+    expected = COUNTED["rows"].batch(batch)
+    assert asdict(used * (1 / ROUNDS)) == pytest.approx(asdict(expected), rel=0.01)
+
+
+def test_a_million_messages_of_a_kilobyte_cost_what_the_page_says() -> None:
+    def price(**workload: Any) -> float:
+        used = messages(Messages(**workload))
+        return sum(sum(dollars(usage, prices()).values()) for usage in used.values())
+
+    assert price() < 3
+    assert price(count=4_000, bytes_each=250_000) < price() / 20, "a GB in few messages"
+    assert firehose(Messages(), prices()) == pytest.approx(0.145)
 
 
 def test_light_work_asks_of_the_stores_what_the_model_says() -> None:

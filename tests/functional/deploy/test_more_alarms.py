@@ -49,7 +49,7 @@ def test_errors_and_throttles_of_every_function_are_watched_by_one_template_or_t
     both = set(metrics(more)) | set(metrics(read_template(ROOT / "infra" / "alarms.yaml")))
     watched = functions(template).keys() - {"ConsoleFunction"}
     assert {("Errors", name) for name in watched} <= both
-    assert {("Throttles", name) for name in watched - {"AuthorizerFunction"}} <= both
+    assert {("Throttles", name) for name in watched - {"AuthorizerFunction", "RowsFunction"}} <= both
     for table in ("RefsTable", "ObjsTable"):
         assert {("ReadThrottleEvents", table), ("WriteThrottleEvents", table)} <= both
     assert ("Latency", "ApiId") in both
@@ -73,7 +73,7 @@ def test_the_command_for_more_alarms_gives_every_parameter_and_takes_what_the_te
     assert looped is not None
     names = looped[1].replace("\\", " ").split()
     assert {name for name, one in more["Parameters"].items() if "Default" not in one} == set(names)
-    assert {*names, "AuthorizerFunction"} <= template["Outputs"].keys()
+    assert {*names, "AuthorizerFunction", "RowsFunction", "RowsFailuresName"} <= template["Outputs"].keys()
 
 
 def test_a_run_that_failed_for_good_leaves_its_event_in_a_queue(template: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ def test_limits_of_concurrency_are_there_only_when_they_are_given(template: dict
     assert limited == {
         "Commit": "CommitConcurrency",
         **dict.fromkeys(("Catalog", "Iceberg", "Plans", "Ingest", "Tokens"), "ApiConcurrency"),
-        **dict.fromkeys(("Publish", "Events"), "StreamConcurrency"),
+        **dict.fromkeys(("Publish", "Events", "Rows"), "StreamConcurrency"),
     }
 
 

@@ -37,6 +37,7 @@ MODULES: Final = {
     "ingest": 121,
     "maintain": 157,
     "plans": 198,
+    "rows": 136,
     "publish": 125,
     "tokens": 115,
 }

@@ -31,6 +31,7 @@ FUNCTIONS = {
     "MaintainFunction": ("maintain", "app.maintain"),
     "PlansFunction": ("plans", "app.app"),
     "IngestFunction": ("ingest", "app.app"),
+    "RowsFunction": ("rows", "app.on_batch"),
     "SweepFunction": ("gc", "app.sweep"),
     "CollectFunction": ("gc", "app.collect"),
 }
@@ -72,7 +73,7 @@ def test_sam_translates_it(template: dict[str, Any]) -> None:
         translated = transform(packaged, {}, SimpleNamespace(load=dict))
     kinds = [found["Type"] for found in translated["Resources"].values()]
     assert kinds.count("AWS::Lambda::Function") == len(FUNCTIONS)
-    assert kinds.count("AWS::Lambda::EventSourceMapping") == 2
+    assert kinds.count("AWS::Lambda::EventSourceMapping") == 4
     assert kinds.count("AWS::Events::Rule") == 6
     assert kinds.count("AWS::IAM::Role") == len(FUNCTIONS), "a role of its own making would not be least privilege"
 
@@ -91,10 +92,11 @@ def test_functions(resources: dict[str, Any]) -> None:
 
 
 def test_alarms_know_every_function_that_is_always_there(template: dict[str, Any]) -> None:
-    """The authorizer is there only with signed tokens; ``ApiFailures`` sees it fail."""
+    """The authorizer is there only with signed tokens; ``ApiFailures`` sees it fail. The function
+    for rows of a queue or a stream is watched by infra/more_alarms.yaml."""
     named = {name for name in template["Outputs"] if name in FUNCTIONS}
     assert named == FUNCTIONS.keys() - {"ConsoleFunction"}
-    named -= {"AuthorizerFunction"}
+    named -= {"AuthorizerFunction", "RowsFunction"}
     alarms = read_template(ROOT / "infra" / "alarms.yaml")
     assert named == {name for name in alarms["Parameters"] if name.endswith("Function")}
     body = alarms["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]

@@ -82,6 +82,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
     },
+    "RowsRole": {
+        "RowsLog": LOG,
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
+    },
     "SweepRole": {
         "SweepLog": LOG,
         "RefsTable": READ | {"PutItem", "UpdateItem", "Scan"},
@@ -115,11 +120,13 @@ MANAGED = {
     "MaintainRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "PlansRole": {"LakeReader", "NoClients"},
     "IngestRole": {"LakeReader", "DataWriter", "NoClients"},
+    "RowsRole": {"LakeReader", "DataWriter", "RefusedRowsWriter", "NoClients"},
     "SweepRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "CollectRole": {"LakeReader", "MetadataWriter", "ManifestWriter", "LakeCleaner", "NoClients"},
 }
 ENCRYPTERS = {
-    "CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "IngestRole", "SweepRole", "CollectRole",
+    "CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "IngestRole", "RowsRole", "SweepRole",
+    "CollectRole",
 }  # fmt: skip
 """The roles that write files of a lake, which may be encrypted with a key of the customer's."""
 
@@ -168,6 +175,7 @@ CHANGED = {
     },
     "PlansRole": {"runs of a table"},
     "IngestRole": {"table", "catalog", "request", "staging", "location", "external"},
+    "RowsRole": {"table", "catalog", "request", "staging", "location", "external"},
     "SweepRole": {"table", "attention"},
     "CollectRole": ROWS.keys() - {"client"},
 }
@@ -244,7 +252,7 @@ def test_i12_a_function_changes_only_rows_that_are_its_own_and_no_client_but_the
 
 
 CHANGES = ("PutItem", "UpdateItem", "DeleteItem")
-CONDITIONED = {"CommitRole", "IngestRole", "TokensRole", "PublishRole", "SweepRole"}
+CONDITIONED = {"CommitRole", "IngestRole", "RowsRole", "TokensRole", "PublishRole", "SweepRole"}
 
 
 def may(listed: list[dict[str, Any]], action: str, key: str) -> bool:

@@ -120,6 +120,7 @@ def test_files_are_ended_at_the_target_and_larger_ones_stay(table: Table, lake: 
     before = fill(table)
     sizes = [file["size"] for file in table._steps.plan_files(table.check_rewritable(), None, None)[2]]
     assert table.optimize(target_bytes=min(sizes)).versions == []
+    assert table.optimize(target_bytes=1, attempts=1).versions == []
     for wrong in (0, -1, True, 1.5, "1gb"):
         with pytest.raises(ValueError, match="target_bytes"):
             table.optimize(target_bytes=wrong)  # type: ignore[arg-type]

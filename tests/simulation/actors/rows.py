@@ -1,4 +1,5 @@
-"""Actors that send rows: each request until it has an answer, and some of them again later."""
+"""Actors that send rows: each request until it has an answer, and some of them again later. Others
+deliver the records of a queue or a shard in batches."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from tests.simulation.actors.writers import LONG, PAUSES, SHORT, Gone, Retryable
 from tests.simulation.auditors.record import Violation
-from tests.simulation.engine.plans import Plan
+from tests.simulation.engine.plans import MINUTE, SECOND, Plan
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import CATALOG, Client, world_of
 from tests.simulation.engine.scheduler import Crashed
@@ -27,6 +28,9 @@ from turnstile.store.queue import Line
 
 _KEYS: Final = uuid.UUID(int=7)
 
+DELIVERED: Final = 900_001
+"""The id of the row of the first record that is delivered."""
+
 
 class RowsSandbox:
     """A server process that takes rows."""
@@ -35,6 +39,7 @@ class RowsSandbox:
         world = world_of(process)
         groups = GroupRatifier(world, Ratifier(world))
         self._appender = RowAppender(world, groups, MetadataStore(world.objs, world.space))
+        self.append_many = self._appender.append_many
 
     def append(self, table_id: str, requests: list[RowsRequest]) -> list[Callable[[], Any]]:
         """The outcomes of requests that wait in one line."""
@@ -111,28 +116,102 @@ class RowSender:
                 continue
             unanswered = []
             for request, answer in zip(left, answers, strict=True):
-                (added if self._is_added(request, answer) else unanswered).append(request)
+                (added if is_added(self._state, request, answer) else unanswered).append(request)
             left = unanswered
             if not left:
                 break
             self._state.scheduler.sleep(self._rng.choice(PAUSES))
         return added
 
-    def _is_added(self, request: RowsRequest, outcome: Callable[[], Any]) -> bool:
-        auditor = self._state.auditor
+
+class Deliverer:
+    """Delivers the records of a queue, or of a shard in their order, to a function. Batches of
+    several deliverers overlap. A record is delivered until it is reported as done, some of them
+    again afterwards, and now and then twice in a batch."""
+
+    def __init__(self, state: State, name: str, table_id: str, plan: Plan, rng: random.Random) -> None:
+        self._state = state
+        self._table = table_id
+        self._rng = rng
+        self._is_shard = is_shard(plan)
+        self._pauses = LONG if plan.slow else SHORT
+        self._records = [_record(table_id, DELIVERED + at) for at in range(3 * plan.transactions)]
+        self._client = Client(state, name, RowsSandbox)
+
+    def __call__(self) -> None:
+        done = set[str]()
+        for _ in range(60):
+            left = [record for record in self._records if record.identity.key not in done]
+            if not left:
+                break
+            try:
+                done |= self._deliver(self._batch(left))
+            except Gone:
+                return
+            except Crashed:
+                continue
+            self._state.scheduler.sleep(self._rng.choice(self._pauses))
+
+    def _batch(self, left: list[RowsRequest]) -> list[RowsRequest]:
+        size = self._rng.choice((1, 2, 3, 5, 8))
+        if self._is_shard:
+            first = max(0, self._records.index(left[0]) - self._rng.choice((0, 0, 2)))
+            batch = self._records[first : first + size]
+        else:
+            batch = self._rng.sample(self._records, size)
+        return [*batch, *(batch[:1] if self._rng.random() < 0.1 else ())]
+
+    def _deliver(self, batch: list[RowsRequest]) -> set[str]:
+        """Returns the keys of the records that are done."""
+        until_ms = self._state.scheduler.now + self._rng.choice((5 * SECOND, 15 * MINUTE, 15 * MINUTE))
         try:
-            answer = outcome()
+            outcomes = self._client.ask(lambda sandbox: sandbox.append_many(CATALOG, batch, until_ms))
         except NotFound:
             raise Gone from None
-        except TurnstileError as error:
-            if not isinstance(error, (*Retryable, StateConflict)):
-                raise
-            return False
-        auditor.saw(answer)
-        if not isinstance(answer, Appended):
-            return False
-        auditor.seen["rows replayed" if answer.replayed else "rows added"] += 1
-        record = self._state.rows_at.setdefault(request.identity.text, answer.version)
-        if record != answer.version:
-            raise Violation("I26", f"{request.identity} is in version {record}, and in {answer.version}")
-        return True
+        except (*Retryable, StateConflict):
+            self._state.scheduler.sleep(self._rng.choice(PAUSES))
+            return set()
+        added = {
+            record.identity.key
+            for record, outcome in zip(batch, outcomes, strict=True)
+            if is_added(self._state, record, partial(_given, outcome))
+        }
+        self._state.auditor.seen["batches of several"] += len(added) > 1
+        self._state.auditor.seen["batches in part"] += 0 < len(added) < len({one.identity.key for one in batch})
+        return added
+
+
+def is_shard(plan: Plan) -> bool:
+    """Whether records are delivered in their order."""
+    return plan.seed % 2 == 0
+
+
+def _record(table_id: str, id: int) -> RowsRequest:
+    return RowsRequest(table_id, b'{"id":%d}' % id, LINES, Identity("rows", key=f"record.{id}"))
+
+
+def _given(outcome: Any) -> Any:
+    if isinstance(outcome, TurnstileError):
+        raise outcome
+    return outcome
+
+
+def is_added(state: State, request: RowsRequest, outcome: Callable[[], Any]) -> bool:
+    """Whether the rows are in a version, which is the one of every other answer. Raises Gone; and
+    the errors that no later attempt mends."""
+    try:
+        answer = outcome()
+    except NotFound:
+        raise Gone from None
+    except TurnstileError as error:
+        if not isinstance(error, (*Retryable, StateConflict)):
+            raise
+        return False
+    state.auditor.saw(answer)
+    if not isinstance(answer, Appended):
+        return False
+    state.auditor.seen["rows replayed" if answer.replayed else "rows added"] += 1
+    record = state.rows_at.setdefault(request.identity.text, answer.version)
+    if record != answer.version:
+        raise Violation("I26", f"{request.identity} is in version {record}, and in {answer.version}")
+    return True

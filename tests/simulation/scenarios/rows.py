@@ -1,40 +1,46 @@
-"""The scenario of rows: requests with rows of one table, sent again and again, beside other writers
-(I26)."""
+"""The scenario of rows: requests with rows of one table, sent again and again, and records that are
+delivered in batches, beside other writers (I26)."""
 
 from __future__ import annotations
 
 import io
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partialmethod
 from typing import Any, Final
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from tests.simulation.actors.rows import RowSender
+from tests.simulation.actors.rows import DELIVERED, Deliverer, RowSender, is_shard
 from tests.simulation.auditors.record import Violation
 from tests.simulation.engine.plans import KINDS, Plan
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.scenario import Actor
 from tests.simulation.scenarios.tables import Tables
+from turnstile.ingest import appends
+from turnstile.ingest.core.identity import Identity
 
 
 class Rows(Tables):
-    """One table as in ``tables``; senders of rows, a publisher that evicts early, and now and then
-    a writer that changes the metadata."""
+    """One table as in ``tables``; senders of rows, deliverers of batches, a publisher that evicts
+    early, and now and then a writer that changes the metadata."""
 
     name = "rows"
 
     def plan(self, seed: int) -> Plan:
-        """Two or three senders."""
+        """One to three senders, and up to two deliverers."""
         rng = random.Random(f"rows/{seed}")
         senders = tuple(f"rows-{number}" for number in range(rng.choice((1, 2, 3))))
         others = tuple(name for name in ("metadata-8", "ticket-9", "inline-7", "gc") if rng.random() < 0.3)
+        deliverers = tuple(f"batches-{number}" for number in range(rng.choice((0, 1, 2))))
         return Plan(
             seed=seed,
-            actors=(*senders, *others, "pump", "sweeper"),
+            actors=(*senders, *deliverers, *others, "pump", "sweeper"),
             faults=tuple(kind for kind in KINDS if rng.random() < 0.5),
             rate=rng.choice((0.0, 0.02, 0.08, 0.2)),
             steps=rng.choice((150, 300)),
@@ -43,28 +49,39 @@ class Rows(Tables):
             slow=rng.random() < 0.3,
         )
 
+    @contextmanager
+    def limits(self, plan: Plan) -> Iterator[None]:
+        """A large batch is several commits."""
+        with super().limits(plan), patch.object(appends, "MEMBERS", 4):
+            yield
+
     def settle(self, state: State, plan: Plan) -> None:
-        """Each row is in one version at most, and in the version that its sender was told."""
+        """Each row is in one version at most, and in the version that its sender was told. The rows
+        of a shard are in their order."""
         super().settle(state, plan)
         for history in state.auditor.tables.values():
             found = dict[int, int]()
-            for version, fact in history.facts.items():
+            for version, fact in sorted(history.facts.items()):
                 ids = _ids_in(state, history.location, fact.content)
                 state.auditor.seen["rows together"] += len(ids) > 1
                 for id in ids:
                     if id in found:
                         raise Violation("I26", f"row {id} is in versions {found[id]} and {version}")
                     found[id] = version
+            delivered = [id for id in found if id >= DELIVERED]
+            if is_shard(plan) and delivered != [DELIVERED + at for at in range(len(delivered))]:
+                raise Violation("order", f"the rows of the shard are added as {delivered}")
             for text, version in state.rows_at.items():
-                id = int(text.rpartition(".")[2]) if text.startswith("producer") else None
+                id = int(text.rpartition(".")[2]) if "." in text else None
                 if id is not None and found.get(id) != version:
                     raise Violation("I26", f"{text} was told version {version}, and is in {found.get(id)}")
 
     def _actor(self, state: State, name: str, table: str, number: int, plan: Plan) -> Actor:
-        if not name.startswith("rows-"):
+        kind = {"rows": RowSender, "batches": Deliverer}.get(name.partition("-")[0])
+        if kind is None:
             return super()._actor(state, name, table, number, plan)
         rng = random.Random(f"{plan.seed}/{name}/{number}")
-        return Actor(name, RowSender(state, name, table, plan, rng), leads=True)
+        return Actor(name, kind(state, name, table, plan, rng), leads=True)
 
 
 def _ids_in(state: State, location: str, content: bytes) -> list[int]:
@@ -110,9 +127,35 @@ def _looked_for_and_then_written() -> Any:
     )
 
 
+def _going_on() -> Any:
+    """A batch goes on after a commit that failed."""
+
+    def running(run: Callable[..., Any]) -> Callable[..., Any]:
+        def each(tools: Any, batch: Any, most: int, until_ms: int) -> None:
+            for at in range(0, len(batch), most):
+                run(tools, batch[at : at + most], most, until_ms)
+
+        return each
+
+    return swapped("turnstile.ingest.appends.run_batch", running)
+
+
+def _always_new() -> Any:
+    """Records of a batch are not looked for, and not remembered."""
+    return swapped("turnstile.ingest.appends.RowAppender.append_many", lambda append: partialmethod(_anew, append))
+
+
+def _anew(self: Any, append: Callable[..., Any], catalog: str, requests: Any, until_ms: int) -> Any:
+    return append(self, catalog, [replace(one, identity=Identity()) for one in requests], until_ms)
+
+
 ROWS_MISTAKES: Final[dict[str, Callable[[], Any]]] = {
     "rows: requests are not remembered": _unremembered,
     "rows: requests are remembered after the commit": _remembered_afterwards,
     "rows: a remembered request is written again": _looked_for_and_then_written,
+    "rows: the records of a batch have no identity": _always_new,
 }
 """The planted mistakes; each breaks I26."""
+
+ORDER_MISTAKES: Final[dict[str, Callable[[], Any]]] = {"rows: a batch goes on after a failure": _going_on}
+"""Those that break the order of a shard."""

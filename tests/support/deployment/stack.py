@@ -29,6 +29,8 @@ PARAMETERS: Final = {
     "Secret": SECRET_ARN,
     "IssueTokens": "true",
     "Console": "true",
+    "RowsFrom": "queue",
+    "RowsTable": "main.default.clicks",
     "DeletionProtection": "false",
 }
 _SECRET: Final = {"token": TOKEN, "token_keys": f"local:{'k' * 43}"}

@@ -32,6 +32,12 @@ def calls_of_lambda(stack: Resolved, function: str) -> Iterator[Call]:
             yield Call(function, "dynamodb:ListStreams", "*")
             yield Call(function, "kms:Decrypt", stack.parameters["TablesKey"])
             yield from _destination(stack, function, described.get("DestinationConfig"))
+    for mapping in stack.resources.values():
+        described = mapping.get("Properties", {})
+        if mapping["Type"] == "AWS::Lambda::EventSourceMapping" and described["FunctionName"] == function:
+            for action in SOURCES[described["EventSourceArn"].split(":")[2]]:
+                yield Call(function, action, described["EventSourceArn"])
+            yield from _destination(stack, function, described.get("DestinationConfig"))
     yield from _destination(stack, function, properties.get("EventInvokeConfig", {}).get("DestinationConfig"))
 
 
@@ -41,6 +47,15 @@ def _destination(stack: Resolved, function: str, config: Any) -> Iterator[Call]:
         for action in ("kms:Decrypt", "kms:GenerateDataKey"):
             yield Call(function, action, stack.parameters["QueuesKey"])
 
+
+SOURCES = {
+    "kinesis": tuple(
+        f"kinesis:{action}"
+        for action in ("DescribeStream", "DescribeStreamSummary", "GetRecords", "GetShardIterator", "ListShards")
+    ),
+    "sqs": tuple(f"sqs:{action}" for action in ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage")),
+}
+"""AWS's demands on the role of a function that takes batches, by the service of the source."""
 
 _INTERFACES = (
     "CreateNetworkInterface",

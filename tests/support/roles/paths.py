@@ -26,6 +26,7 @@ from tests.support.access.operations import OPERATIONS, Ask
 from tests.support.auth import deployment as auth
 from tests.support.delta_table import Table, inline_request, restored, table_id
 from tests.support.fakes import delta
+from tests.support.fakes.deliveries import message
 from tests.support.faults import before_next_write
 from tests.support.functions import SCHEDULED, Context, Function, Http, function
 from tests.support.gc import stage_table
@@ -132,8 +133,8 @@ class Paths:
         for run in (
             self.collect, self.collect_iceberg, self.sweep, self.cold_starts, self.operations, self.awaited,
             self.large_groups, self.large_commits,
-            self.iceberg, self.iceberg_merges, self.ingest, self.tokens, self.publish, self.events, self.maintain,
-            self.index, self.large_objs,
+            self.iceberg, self.iceberg_merges, self.ingest, self.rows, self.tokens, self.publish, self.events,
+            self.maintain, self.index, self.large_objs,
         ):  # fmt: skip
             with self.path(run.__name__):
                 run()
@@ -145,7 +146,8 @@ class Paths:
         for name in ("commit", "catalog", "iceberg", "tokens", "plans", "ingest", "authorizer"):
             with self._recorder.acting(f"{name.capitalize()}Function"):
                 opening.read_secret(self._stack.parameters["Secret"])
-        for name in ("commit", "catalog", "iceberg", "publish", "maintain", "plans", "ingest", "sweep", "collect"):
+        of_lake = ("commit", "catalog", "iceberg", "publish", "maintain", "plans", "ingest", "rows", "sweep", "collect")
+        for name in of_lake:
             with self._recorder.acting(f"{name.capitalize()}Function"):
                 opening.read_secret(self._stack.parameters["LakeSecret"])
 
@@ -202,6 +204,7 @@ class Paths:
             ("GET", own), ("GET", delta_v1), ("HEAD", delta_v1), ("GET", preview), ("GET", old),
             ("POST", f"{B}/tables"),
             ("GET", f"{own}/maintenance-policy"), ("GET", f"{delta_v1}/credentials"), ("POST", f"{own}/rows"),
+            ("BATCH", "main.sales.a1"),
         ):  # fmt: skip
             realm = access.Realm()
             realm._vendor = self.vendor(realm.world)
@@ -214,6 +217,9 @@ class Paths:
             }  # fmt: skip
             with self.path(f"a table that is awaited, then {method} {path.replace(staged['id'], '{id}')}"):
                 realm.must("POST", f"{B}/tables", request)
+                if method == "BATCH":
+                    realm.grant("catalog", "main", "rows", "USE CATALOG", "USE SCHEMA", "MODIFY")
+                    assert self._deliver(message("1", [{"id": 1}], table=path)) == ["1"], "it has no version yet"
                 if path.endswith("/rows"):
                     assert realm.ask("root", method, path, [{"id": 1}]).status == 409, "it has no version yet"
                 content = delta.lines(
@@ -224,8 +230,11 @@ class Paths:
                 query = {"table_id": staged["id"], "start_version": "0"} if path == preview else {}
                 query |= {"operation": "READ"} if path.endswith("/credentials") else {}
                 body = [{"id": 1}] if path.endswith("/rows") else request if method == "POST" else None
-                answer = realm.ask("root", method, path, body, **query)
-                assert answer.status < 300, answer.text
+                if method == "BATCH":
+                    assert self._deliver(message("1", [{"id": 1}], table=path)) == []
+                else:
+                    answer = realm.ask("root", method, path, body, **query)
+                    assert answer.status < 300, answer.text
                 row = realm.world.refs.read(realm.world.space.table(staged["id"]))
                 assert row is not None and row["state"] == "active", "it was not adopted"
 
@@ -410,27 +419,21 @@ class Paths:
         """Rows of many partitions, whose commit is too large for the HEAD; requests that come again
         after their commits were published."""
         realm = access.Realm()
-        definition = delta.metadata()
-        definition["metaData"] |= {"schemaString": json.dumps(REGIONS), "partitionColumns": ["region"]}
-        created = delta.info("zero", realm.world.clock.now_ms(), "CREATE TABLE")
-        content = delta.lines(created, delta.protocol(), definition)
-        made = realm.must("POST", f"{NS}/staging-tables", {"name": "r1"}).json
-        realm.world.storages.open(made["location"]).put_if_absent(published_path(0), content)
-        realm.must("POST", f"{NS}/tables", {"name": "r1", "table_id": made["table_id"]})
+        made = self._partitioned_table(realm)
         many = [{"id": number, "region": uuid.uuid4().hex, "note": uuid.uuid4().hex} for number in range(64)]
         key = {"Idempotency-Key": str(uuid.uuid4())}
         with self.path("ingest: a large commit"):
-            assert self._rows(realm, made["table_id"], many, key)["outcome"] == "added"
+            assert self._rows(realm, made, many, key)["outcome"] == "added"
         for sequence in (1, 2):
             with self.path(f"ingest: sequence {sequence}"):
-                self._rows(realm, made["table_id"], many[:1], _produced(sequence))
-        realm.must("POST", f"/v1/tables/{made['table_id']}/publish")
+                self._rows(realm, made, many[:1], _produced(sequence))
+        realm.must("POST", f"/v1/tables/{made}/publish")
         realm.open()
         for headers, rows in ((key, many), (_produced(1), many[:1]), (_produced(2), many[:1])):
             with self.path(f"ingest: {list(headers)[-1]} again"):
-                assert self._rows(realm, made["table_id"], rows, headers)["outcome"] == "replayed"
+                assert self._rows(realm, made, rows, headers)["outcome"] == "replayed"
         with self.path("ingest: the next sequence"):
-            self._rows(realm, made["table_id"], many[:1], _produced(3))
+            self._rows(realm, made, many[:1], _produced(3))
         realm.open()
         with (
             self.path("ingest: a name that leads elsewhere after the first read"),
@@ -438,6 +441,45 @@ class Paths:
         ):
             patch.setattr(CatalogReader, "guess", lambda *_: None)  # the tree that was cached is another one
             realm.must("POST", f"{NS}/tables/r1/rows", many[:1])
+
+    def _partitioned_table(self, realm: access.Realm) -> str:
+        """Creates the table ``r1`` with a partition for each region; returns its id."""
+        definition = delta.metadata()
+        definition["metaData"] |= {"schemaString": json.dumps(REGIONS), "partitionColumns": ["region"]}
+        created = delta.info("zero", realm.world.clock.now_ms(), "CREATE TABLE")
+        content = delta.lines(created, delta.protocol(), definition)
+        made = realm.must("POST", f"{NS}/staging-tables", {"name": "r1"}).json
+        realm.world.storages.open(made["location"]).put_if_absent(published_path(0), content)
+        realm.must("POST", f"{NS}/tables", {"name": "r1", "table_id": made["table_id"]})
+        return str(made["table_id"])
+
+    def rows(self) -> None:
+        """Batches of rows: a commit that is too large for the HEAD, a record that is set aside; the
+        same batch after the commit was published; a table with half a group."""
+        realm = access.Realm()
+        realm.grant("catalog", "main", "rows", "USE CATALOG", "USE SCHEMA", "MODIFY")
+        made = self._partitioned_table(realm)
+        many = [{"id": number, "region": uuid.uuid4().hex, "note": uuid.uuid4().hex} for number in range(64)]
+        records = [message("1", many, table="main.sales.r1"), message("2", "{", table="main.sales.r1")]
+        for name in ("a batch", "the same batch"):
+            realm.open()
+            with self.path(f"rows: {name}"):
+                assert self._deliver(*records) == []
+            realm.must("POST", f"/v1/tables/{made}/publish")
+        ids = [realm.create(f"g{number}") for number in range(3)]
+        now_ms = realm.world.clock.now_ms()
+        commits = (CommitRequest(id, 1, content=delta.append(f"t-{id}", now_ms), base=0) for id in ids)
+        self._stop_after(1, realm.world, GroupRequest(str(uuid.uuid4()), tuple(commits)))
+        realm.world.clock.now += DAY_MS  # the group is past its deadline
+        realm.open()
+        with self.path("rows: half a large group"):
+            assert self._deliver(message("3", [{"id": 1}], table="main.sales.g0")) == []
+
+    def _deliver(self, *records: dict[str, Any]) -> list[str]:
+        """Returns the records that have to be delivered again."""
+        with self._recorder.acting("RowsFunction"):
+            answer = access.functions()["rows"].on_batch({"Records": list(records)}, LONG)
+        return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
 
     def _rows(self, realm: access.Realm, id: str, rows: list[Any], headers: dict[str, str]) -> Any:
         app = access.functions()["ingest"].app
@@ -758,6 +800,7 @@ class Paths:
             self._large_of_api,
             self.iceberg_merges,
             self.ingest,
+            self.rows,
             self.publish,
             self.index,
             self.sweep,

@@ -24,6 +24,7 @@ from botocore.exceptions import ClientError
 from tests.support.roles.policies import Call, Role
 from tests.support.roles.resolved import ACCOUNT, REGION
 from tests.support.store.backends import OBJS_TABLE, REFS_TABLE
+from turnstile.api.row_batches import REFUSED
 
 TABLES: Final = {REFS_TABLE: "RefsTable", OBJS_TABLE: "ObjsTable"}
 _KEY: Final = {"RefsTable": "key", "ObjsTable": "space"}
@@ -147,7 +148,7 @@ class Recorder:
         if not call.action.startswith("s3:"):
             return
         lake, imports = (f"arn:aws:s3:::{root}" for root in (self._lake, self._imports))
-        if call.resource.startswith(lake + "/"):
+        if call.resource.startswith(lake + "/") and REFUSED not in call.resource:
             yield call._replace(resource=_plain(imports + call.resource.removeprefix(lake), self._imports))
         if call.resource == lake.partition("/")[0]:
             yield call._replace(resource=imports.partition("/")[0])
@@ -243,6 +244,8 @@ def _plain(resource: str, root: str) -> str:
     folder, _, name = path.rpartition("/")
     if _DATA_FILE.fullmatch(name):
         return f"{start}main/sales/x/data/part-{uuid.UUID(int=0)}.snappy.parquet"
+    if REFUSED in folder.split("/"):
+        return f"{start}{REFUSED}/x/x.json"
     below = next((part for part in ("_delta_log", "metadata") if f"/{part}" in f"/{folder}"), "data")
     more = folder.partition(below)[2] if below != "data" else ""
     dash = name.split("-")[0] + "-" if name.startswith("snap-") else ""

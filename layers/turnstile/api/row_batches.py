@@ -1,0 +1,190 @@
+"""Batches of rows from a queue or a stream (docs/rows.md): one commit a table, each record once.
+
+For each table that the records of an event name, in their order:
+
+    1  find        the table, and the right of the principal to change it
+    2  append      the rows of its records, in one commit (``ingest.appends``)
+    3  set aside   the records whose rows the table can never take: each becomes a file of
+                   ``REFUSED``, with the reason
+    4  report      the other records that were not added, so that they are delivered again
+
+A crash after any step delivers the whole event again. Records that were added are found by their
+identity (I26), and those that were set aside have the same file. A record of an unknown table, or
+without a right, is delivered again and again, and ends in the queue of failures: a table or a grant
+can still be made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from aws_lambda_powertools import Logger
+
+from turnstile.api import settings
+from turnstile.api.figures import count
+from turnstile.api.services import Services
+from turnstile.api.stream import remaining_ms
+from turnstile.api.v1.paths import table_names
+from turnstile.catalog.core.entities import without_head
+from turnstile.catalog.load import RegisteredTable
+from turnstile.delta.core.decide import Refused
+from turnstile.ingest.core.deliveries import (
+    TABLE,
+    Delivery,
+    deliveries_of,
+    encoding_of,
+    media_of,
+    refused_file,
+    refused_path,
+)
+from turnstile.rights.grants import Principal
+from turnstile.rights.rules import modify_table
+from turnstile.store.core.errors import ErrorType, InvalidRequest, TurnstileError
+
+if TYPE_CHECKING:
+    from turnstile.ingest.turns import Appended, RowsRequest
+
+    Outcome: TypeAlias = Appended | Refused | TurnstileError
+
+REFUSED: Final = "_turnstile_refused_rows"
+"""The folder of the lake with the records that were set aside."""
+
+SET_ASIDE: Final = frozenset(
+    (ErrorType.INVALID_ROWS, ErrorType.TOO_LARGE, ErrorType.KEY_REUSED, ErrorType.INVALID_REQUEST)
+)
+"""The errors of records that no other attempt adds."""
+
+MARGIN_MS: Final = 10_000
+"""Kept of the function's time for the commit that is being made when the time is up."""
+
+_PART_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of rows, after decompression, that are in memory at once, unless one record has more."""
+
+
+class RowBatchHandler:
+    """Handles batches of records. Services are opened from the environment unless they are set
+    before."""
+
+    def __init__(self) -> None:
+        self._logger = Logger(service="rows")
+        self._principal = Principal(os.environ.get("TURNSTILE_ROWS_PRINCIPAL") or "rows")
+        self._table = os.environ.get("TURNSTILE_ROWS_TABLE", "")
+
+    @cached_property
+    def services(self) -> Services:
+        services = Services.open(settings.rows())
+        services.prepare("ratifier", "authorizers", "open_loader")
+        return services
+
+    def on_batch(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Adds the rows of an event. Returns the records that have to be delivered again."""
+        until_ms = self.services.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
+        deliveries = deliveries_of(event)
+        again = set[str]()
+        figures = Counter[str](requests=len(deliveries), rows=0, replayed=0, refused=0, failures=0)
+        for name, named in _by_table(deliveries, self._table).items():
+            for delivery, outcome in self._outcomes(name, named, until_ms):
+                if not isinstance(outcome, Refused | TurnstileError):
+                    figures["rows"] += outcome.rows or 0
+                    figures["replayed"] += outcome.replayed
+                elif self._set_aside(name, delivery, outcome):
+                    figures["refused"] += 1
+                else:
+                    again.add(delivery.item)
+        figures["failures"] = len(again)
+        self._logger.info("batch", extra=dict(figures))
+        count("rows", figures)
+        return {"batchItemFailures": [{"itemIdentifier": one.item} for one in deliveries if one.item in again]}
+
+    def _outcomes(self, name: str, deliveries: list[Delivery], until_ms: int) -> Iterator[tuple[Delivery, Outcome]]:
+        """Steps 1 and 2 for the records of one table. After a failure no later record is added, so
+        that their order stays."""
+        try:
+            catalog, table_id = self._find(name)
+        except TurnstileError as error:
+            yield from ((delivery, error) for delivery in deliveries)
+            return
+        left = deque(deliveries)
+        while left:
+            part: list[tuple[Delivery, RowsRequest]] = []
+            size = 0
+            while left and size < _PART_BYTES:
+                delivery = left.popleft()
+                try:
+                    request = self._request(table_id, delivery)
+                except TurnstileError as error:
+                    yield delivery, error
+                else:
+                    size += len(request.plain)
+                    part.append((delivery, request))
+            outcomes = self.services.row_appender.append_many(catalog, [request for _, request in part], until_ms)
+            yield from zip((delivery for delivery, _ in part), outcomes, strict=True)
+            failure = next((outcome for outcome in outcomes if is_failure(outcome)), None)
+            if failure is not None:
+                yield from ((delivery, failure) for delivery in left)
+                return
+
+    def _find(self, name: str) -> tuple[str, str]:
+        """The catalog and the id of a table, which the principal may change. Raises InvalidRequest,
+        NotFound, PermissionDenied; UnsupportedTable for one without a HEAD."""
+        catalog, _, rest = name.partition(".")
+        namespace, _, table = rest.rpartition(".")
+        if not namespace:
+            remedy = f"name it catalog.namespace.table, in the attribute {TABLE} or the parameter RowsTable"
+            raise InvalidRequest(f"{name[:300]!r} names no table", field=TABLE, remedy=remedy)
+        here = self.services
+        found = here.open_loader.find(*table_names(catalog, namespace, table))
+        if isinstance(found, RegisteredTable):
+            raise without_head(found.table, "write it where its commits are made, or import it")
+        here.ratifier.learn(found)
+        here.authorizers.tables.authorize(self._principal, (modify_table,), found.table_id)
+        return found.catalog, found.table_id
+
+    def _request(self, table_id: str, delivery: Delivery) -> RowsRequest:
+        """The request of a record. Raises InvalidRows or TooLarge."""
+        from turnstile.ingest.core.bodies import FORMATS, plain_body
+        from turnstile.ingest.core.errors import InvalidRows
+        from turnstile.ingest.core.identity import Identity
+        from turnstile.ingest.turns import RowsRequest  # with pyarrow, which takes long to import
+
+        if delivery.fault:
+            raise InvalidRows(delivery.fault)
+        plain = plain_body(delivery.raw, encoding_of(delivery.raw))
+        media = media_of(plain, delivery.media)
+        if media not in FORMATS:
+            raise InvalidRows(f"the format {media[:60]!r} is not known", remedy=f"use one of {', '.join(FORMATS)}")
+        return RowsRequest(table_id, plain, media, Identity(self._principal.name, key=delivery.identity))
+
+    def _set_aside(self, name: str, delivery: Delivery, error: Refused | TurnstileError) -> bool:
+        """Step 3, for an error that no other attempt mends. Returns whether the record is done."""
+        reason = f"{delivery.place} for {name[:300]}: {error.message}"
+        if is_failure(error) or isinstance(error, Refused):
+            self._logger.warning("rows are not added yet", extra={"reason": reason})
+            return False
+        folder = f"{self.services.settings.lake_root}/{REFUSED}"
+        try:
+            self.services.world.storages.open(folder).put_if_absent(
+                refused_path(delivery), refused_file(delivery, name, error)
+            )
+        except TurnstileError as fault:
+            self._logger.warning("refused rows are not set aside: %s", fault.message, extra={"reason": reason})
+            return False
+        self._logger.warning("rows are refused", extra={"reason": reason, "file": refused_path(delivery)})
+        return True
+
+
+def is_failure(outcome: Outcome) -> bool:
+    """Whether a later attempt may add the rows."""
+    return isinstance(outcome, Refused) or (isinstance(outcome, TurnstileError) and outcome.type not in SET_ASIDE)
+
+
+def _by_table(deliveries: Iterable[Delivery], default: str) -> dict[str, list[Delivery]]:
+    """The records of each table, by its name; ``default``: the table of records without a name."""
+    tables = dict[str, list[Delivery]]()
+    for delivery in deliveries:
+        tables.setdefault(delivery.table or default, []).append(delivery)
+    return tables
