@@ -115,7 +115,7 @@ def test_rows_of_a_queue_are_added_once_and_bad_ones_are_set_aside(stack: Deploy
         table = lake.create("default.clicks", ORDERS.schema)
         assert api.patch("/v1/permissions/catalog/main", json={"changes": [granted]}).status_code == 200
         sqs = stack.aws("sqs")
-        (queue,) = (url for url in sqs.list_queues()["QueueUrls"] if url.endswith("-rows"))
+        (queue,) = (url for url in sqs.list_queues()["QueueUrls"] if "RowsQueue" in url)
         for id in range(30):
             sqs.send_message(QueueUrl=queue, MessageBody=json.dumps({"id": id}))
         sqs.send_message(QueueUrl=queue, MessageBody="{")

@@ -53,7 +53,7 @@ def test_i26_each_message_is_once_in_its_table_and_bad_ones_are_set_aside(kind: 
         table = lake.create("default.clicks", COLUMNS)
         grant(stack)
         sqs = stack.aws("sqs")
-        (queue,) = (url for url in sqs.list_queues()["QueueUrls"] if url.endswith(("-rows", "-rows.fifo")))
+        (queue,) = (url for url in sqs.list_queues()["QueueUrls"] if "RowsQueue" in url)
 
         def send(body: str, name: str, **attributes: str) -> None:
             named = {key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()}

@@ -34,7 +34,7 @@ Snapshots = Annotated[
 Messages = Annotated[float, typer.Option("--messages", min=0, help="Messages with rows a month, by a queue.")]
 MessageBytes = Annotated[int, typer.Option("--message-bytes", min=1, max=1_048_576, help="Bytes of each of them.")]
 MessagesPerBatch = Annotated[
-    float, typer.Option("--messages-per-batch", min=1, max=1000, help="How many of one table come within a second.")
+    float, typer.Option("--message-batch", min=1, max=1000, help="How many of one table come within a second.")
 ]
 Watched = Annotated[bool, typer.Option("--watched/--unwatched", help="With alarms, metrics and the dashboard.")]
 

@@ -10,8 +10,8 @@ For each table that the records of an event name, in their order:
 
 A crash after any step delivers the whole event again. Records that were added are found by their
 identity (I26), and those that were set aside have the same file. A record of an unknown table, or
-without a right, is delivered again and again, and ends in the queue of failures: a table or a grant
-can still be made.
+without a right, is delivered again and again, until there is a table or a grant. A record that is
+older than identities are remembered is set aside: whether it was added before is not known.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ from turnstile.ingest.core.deliveries import (
     refused_file,
     refused_path,
 )
+from turnstile.ingest.core.errors import InvalidRows, VersionUnknown
 from turnstile.rights.grants import Principal
 from turnstile.rights.rules import modify_table
-from turnstile.store.core.errors import ErrorType, InvalidRequest, TurnstileError
+from turnstile.store.core.errors import ErrorType, InvalidRequest, Throttled, TurnstileError
 
 if TYPE_CHECKING:
     from turnstile.ingest.turns import Appended, RowsRequest
@@ -61,8 +62,9 @@ SET_ASIDE: Final = frozenset(
 MARGIN_MS: Final = 10_000
 """Kept of the function's time for the commit that is being made when the time is up."""
 
+_DAY_MS: Final = 86_400_000
 _PART_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of rows, after decompression, that are in memory at once, unless one record has more."""
+"""After so many bytes of rows, after decompression, no further record joins those in memory."""
 
 
 class RowBatchHandler:
@@ -83,15 +85,19 @@ class RowBatchHandler:
     def on_batch(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Adds the rows of an event. Returns the records that have to be delivered again."""
         until_ms = self.services.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
+        from turnstile.ingest.turns import Appended  # with pyarrow, which takes long to import
+
         deliveries = deliveries_of(event)
         again = set[str]()
         figures = Counter[str](requests=len(deliveries), rows=0, replayed=0, refused=0, failures=0)
         for name, named in _by_table(deliveries, self._table).items():
             for delivery, outcome in self._outcomes(name, named, until_ms):
-                if not isinstance(outcome, Refused | TurnstileError):
+                if isinstance(outcome, Appended):
                     figures["rows"] += outcome.rows or 0
                     figures["replayed"] += outcome.replayed
-                elif self._set_aside(name, delivery, outcome):
+                elif isinstance(outcome, VersionUnknown):  # no answer has the version
+                    figures["replayed"] += 1
+                elif self._set_aside(name, delivery, outcome, until_ms):
                     figures["refused"] += 1
                 else:
                     again.add(delivery.item)
@@ -104,6 +110,7 @@ class RowBatchHandler:
         """Steps 1 and 2 for the records of one table. After a failure no later record is added, so
         that their order stays."""
         try:
+            self._require_time(until_ms)
             catalog, table_id = self._find(name)
         except TurnstileError as error:
             yield from ((delivery, error) for delivery in deliveries)
@@ -115,18 +122,39 @@ class RowBatchHandler:
             while left and size < _PART_BYTES:
                 delivery = left.popleft()
                 try:
+                    self._require_time(until_ms)
                     request = self._request(table_id, delivery)
                 except TurnstileError as error:
                     yield delivery, error
                 else:
                     size += len(request.plain)
                     part.append((delivery, request))
-            outcomes = self.services.row_appender.append_many(catalog, [request for _, request in part], until_ms)
+            outcomes = self._append(catalog, [request for _, request in part], until_ms)
             yield from zip((delivery for delivery, _ in part), outcomes, strict=True)
             failure = next((outcome for outcome in outcomes if is_failure(outcome)), None)
             if failure is not None:
                 yield from ((delivery, failure) for delivery in left)
                 return
+
+    def _append(self, catalog: str, requests: list[RowsRequest], until_ms: int) -> list[Outcome]:
+        """The outcomes of requests. What nobody foresaw stops the one request that causes it, and
+        those after it."""
+        try:
+            return [*self.services.row_appender.append_many(catalog, requests, until_ms)]
+        except Exception as fault:
+            if len(requests) == 1:
+                self._logger.exception("a record cannot be added")
+                return [TurnstileError(f"an internal error occurred: {type(fault).__name__}")]
+        half = len(requests) // 2
+        outcomes = self._append(catalog, requests[:half], until_ms)
+        failure = next((outcome for outcome in outcomes if is_failure(outcome)), None)
+        if failure is not None:
+            return outcomes + [failure] * (len(requests) - half)
+        return outcomes + self._append(catalog, requests[half:], until_ms)
+
+    def _require_time(self, until_ms: int) -> None:
+        if self.services.world.clock.now_ms() >= until_ms:
+            raise Throttled("the time for this batch is up")
 
     def _find(self, name: str) -> tuple[str, str]:
         """The catalog and the id of a table, which the principal may change. Raises InvalidRequest,
@@ -147,19 +175,21 @@ class RowBatchHandler:
     def _request(self, table_id: str, delivery: Delivery) -> RowsRequest:
         """The request of a record. Raises InvalidRows or TooLarge."""
         from turnstile.ingest.core.bodies import FORMATS, plain_body
-        from turnstile.ingest.core.errors import InvalidRows
         from turnstile.ingest.core.identity import Identity
         from turnstile.ingest.turns import RowsRequest  # with pyarrow, which takes long to import
 
         if delivery.fault:
             raise InvalidRows(delivery.fault)
+        days = self.services.limits.identity_days - 1
+        if delivery.sent_ms < self.services.world.clock.now_ms() - days * _DAY_MS:
+            raise InvalidRows(f"the record is older than {days} days: it may have been added before")
         plain = plain_body(delivery.raw, encoding_of(delivery.raw))
         media = media_of(plain, delivery.media)
         if media not in FORMATS:
             raise InvalidRows(f"the format {media[:60]!r} is not known", remedy=f"use one of {', '.join(FORMATS)}")
         return RowsRequest(table_id, plain, media, Identity(self._principal.name, key=delivery.identity))
 
-    def _set_aside(self, name: str, delivery: Delivery, error: Refused | TurnstileError) -> bool:
+    def _set_aside(self, name: str, delivery: Delivery, error: Refused | TurnstileError, until_ms: int) -> bool:
         """Step 3, for an error that no other attempt mends. Returns whether the record is done."""
         reason = f"{delivery.place} for {name[:300]}: {error.message}"
         if is_failure(error) or isinstance(error, Refused):
@@ -167,6 +197,7 @@ class RowBatchHandler:
             return False
         folder = f"{self.services.settings.lake_root}/{REFUSED}"
         try:
+            self._require_time(until_ms)
             self.services.world.storages.open(folder).put_if_absent(
                 refused_path(delivery), refused_file(delivery, name, error)
             )
@@ -179,7 +210,9 @@ class RowBatchHandler:
 
 def is_failure(outcome: Outcome) -> bool:
     """Whether a later attempt may add the rows."""
-    return isinstance(outcome, Refused) or (isinstance(outcome, TurnstileError) and outcome.type not in SET_ASIDE)
+    if isinstance(outcome, TurnstileError):
+        return outcome.type not in SET_ASIDE and not isinstance(outcome, VersionUnknown)
+    return isinstance(outcome, Refused)
 
 
 def _by_table(deliveries: Iterable[Delivery], default: str) -> dict[str, list[Delivery]]:

@@ -33,7 +33,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest, RowsTaken
 from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.bodies import rows_of
-from turnstile.ingest.core.errors import InvalidRows
+from turnstile.ingest.core.errors import InvalidRows, VersionUnknown
 from turnstile.ingest.core.files import EncodedFile, Parts, encode_parts, parts_of
 from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
 from turnstile.store.core.errors import (
@@ -170,8 +170,10 @@ def run_batch(tools: Tools, batch: Sequence[WaitingRows], most: int, until_ms: i
         else:
             try:
                 _attempt(tools, group[0].request.table_id, group)
-            except TurnstileError as error:
+            except (Throttled, StorageFault) as error:
                 failure = error
+            except TurnstileError as error:  # whatever it says, it says nothing of one request in particular
+                failure = OutcomeUnknown(error.message)
             else:
                 failure = next((refusal for waiting in group if (refusal := waiting.refusal) is not None), None)
         if failure is not None:
@@ -225,21 +227,21 @@ def _settle_added(tools: Tools, head: TableHead, waiting: WaitingRows, row: Row)
         return
     try:
         waiting.settle(Appended(_version_of(tools, head, txn_in(row)), None, replayed=True))
-    except OutcomeUnknown as error:  # it says nothing of the other requests
+    except VersionUnknown as error:  # it says nothing of the other requests
         waiting.settle(error)
 
 
 def _version_of(tools: Tools, head: TableHead, txn: str) -> int:
     """The version of a ratified commit, by its transaction id. ``head`` may be of before the
-    commit: then the present one is read. Raises OutcomeUnknown where the version is not found."""
+    commit: then the present one is read. Raises VersionUnknown where the version is not found."""
     try:
         version = _find_version(tools, head, txn)
         if version is None:
             version = _find_version(tools, read_head(tools.world, head.table_id), txn)
     except (StorageFault, Throttled) as error:
-        raise OutcomeUnknown(f"the rows were added, and their version could not be read: {error.message}") from error
+        raise VersionUnknown(f"the rows were added, and their version could not be read: {error.message}") from error
     if version is None:
-        raise OutcomeUnknown("the rows were added, and the version that has them is not found")
+        raise VersionUnknown("the rows were added, and the version that has them is not found")
     return version
 
 

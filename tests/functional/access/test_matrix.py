@@ -150,7 +150,8 @@ def test_i12_what_a_role_was_granted_its_members_have() -> None:
 def test_i12_the_table_has_a_row_for_every_route_of_these_functions() -> None:
     served = {
         (method, route)
-        for module in functions().values()
+        for name, module in functions().items()
+        if name != "rows"  # it answers no request
         for route, methods in module.app.routes.items()
         for method in methods
     }

@@ -73,7 +73,7 @@ def test_the_command_for_more_alarms_gives_every_parameter_and_takes_what_the_te
     assert looped is not None
     names = looped[1].replace("\\", " ").split()
     assert {name for name, one in more["Parameters"].items() if "Default" not in one} == set(names)
-    assert {*names, "AuthorizerFunction", "RowsFunction", "RowsFailuresName"} <= template["Outputs"].keys()
+    assert {*names, "AuthorizerFunction", "RowsFunction", "RowsQueueName"} <= template["Outputs"].keys()
 
 
 def test_a_run_that_failed_for_good_leaves_its_event_in_a_queue(template: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ MODULES: Final = {
     "ingest": 121,
     "maintain": 157,
     "plans": 198,
-    "rows": 136,
+    "rows": 137,
     "publish": 125,
     "tokens": 115,
 }

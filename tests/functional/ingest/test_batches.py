@@ -18,9 +18,10 @@ from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.functions import Function, Http, function
 from tests.support.lake import Lake
 from turnstile.api import row_batches
-from turnstile.api.row_batches import MARGIN_MS
+from turnstile.api.row_batches import MARGIN_MS, RowBatchHandler
+from turnstile.catalog.changes.idempotency import KeyReused
 from turnstile.ingest import turns
-from turnstile.store.core.errors import InvalidRequest, StorageFault, Throttled
+from turnstile.store.core.errors import InvalidRequest, StorageFault, Throttled, TooLarge
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def test_a_record_that_no_attempt_adds_is_set_aside_with_its_reason(
     (refused,) = lake.refused()
     assert refused["error"] == error
     assert says in refused["message"] + refused.get("remedy", "")
-    assert refused["sent"].startswith("2025-10-09T")
+    assert refused["sent"].startswith("2026-02-02T")
     if record["eventSource"] == "aws:sqs":
         assert refused["place"] == f"{QUEUE} message x"
         assert refused["body"] == record["body"]
@@ -277,6 +278,26 @@ def test_a_refusal_by_the_table_stops_the_batch_too(lake: BatchLake) -> None:
     assert lake.ids() == list(range(100))
 
 
+def test_a_refusal_of_the_commit_is_not_tried_again_in_the_same_batch(
+    lake: BatchLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = turns.GroupRatifier.commit
+    calls = list[int]()
+
+    def counted(self: Any, group: Any) -> Any:
+        calls.append(1)
+        return commit(self, group)
+
+    monkeypatch.setattr(turns.GroupRatifier, "commit", counted)
+    size = lake.lake.lake.head.bytes
+    lake.lake.lake.set(bytes=10**9)  # no room until the publisher has caught up
+    assert lake.deliver(*messages(2)) == ["m1", "m2"]
+    assert calls == [1]
+    lake.lake.lake.set(bytes=size)
+    assert lake.deliver(*messages(2)) == []
+    assert lake.ids() == [1, 2]
+
+
 @pytest.mark.parametrize("left_ms", [0, MARGIN_MS])
 def test_records_are_delivered_again_when_the_time_is_up(lake: BatchLake, left_ms: int) -> None:
     assert lake.deliver(*messages(2), left_ms=left_ms) == ["m1", "m2"]
@@ -325,3 +346,81 @@ def test_a_part_is_full_with_its_last_byte(lake: BatchLake, monkeypatch: pytest.
 def test_events_of_other_sources_are_refused(lake: BatchLake, event: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match=r"Records|queue"):
         lake.rows.on_batch(event, None)
+
+
+# -- what real queues do ----------------------------------------------------------------------------------------------
+
+
+def test_i26_a_refused_record_can_be_corrected_and_sent_again_with_its_identity(lake: BatchLake) -> None:
+    assert lake.deliver(message("a", [{"id": "no number"}])) == []
+    (refused,) = lake.refused()
+    assert lake.deliver(message("b", [{"id": 1}], idempotency_key=refused["identity"])) == []
+    assert lake.deliver(message("c", [{"id": 1}], idempotency_key=refused["identity"])) == []
+    assert lake.ids() == [1]
+
+
+def test_i26_a_record_older_than_identities_are_kept_is_set_aside(lake: BatchLake) -> None:
+    clock = lake.lake.world.clock
+    record = stream_record(1, [{"id": 1}])
+    record["kinesis"]["approximateArrivalTimestamp"] = (clock.now_ms() - 28 * 86_400_000) / 1000
+    assert lake.deliver(record) == []
+    clock.now += 2 * 86_400_000
+    assert lake.deliver(record) == [], "the mapping begins at the oldest record again"
+    assert lake.ids() == [1]
+    assert "29 days" in lake.refused()[0]["message"]
+
+
+def test_i26_a_record_that_was_added_is_done_though_its_version_is_not_found(
+    lake: BatchLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert lake.deliver(*messages(2)) == []
+    monkeypatch.setattr(turns, "_find_version", lambda *_: None)
+    assert lake.deliver(*messages(3)) == []
+    assert lake.ids() == [1, 2, 3]
+
+
+def test_a_record_that_nobody_foresaw_stops_no_record_before_it(
+    lake: BatchLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert = turns.rows_of
+
+    def failing(plain: bytes, media: str, definition: Any) -> Any:
+        if b'"id": 7}' in plain:
+            raise MemoryError
+        return convert(plain, media, definition)
+
+    monkeypatch.setattr(turns, "rows_of", failing)
+    assert lake.deliver(*messages(9)) == ["m7", "m8", "m9"]
+    assert lake.ids() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("error", [KeyReused(), TooLarge("a row of the store is full"), InvalidRequest("no")])
+def test_an_error_of_a_whole_commit_sets_no_record_aside(
+    lake: BatchLake, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(turns, "head_of", failing)
+        assert lake.deliver(*messages(3)) == ["m1", "m2", "m3"]
+    assert lake.refused() == []
+    assert lake.deliver(*messages(3)) == []
+
+
+def test_when_the_time_is_up_records_of_other_tables_and_refused_ones_come_again(
+    lake: BatchLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each invocation makes progress, however many bad records a batch has."""
+    clock = lake.lake.world.clock
+    put = RowBatchHandler._set_aside
+
+    def slow(self: Any, *given: Any) -> bool:
+        clock.now += 20_000
+        return put(self, *given)
+
+    monkeypatch.setattr(RowBatchHandler, "_set_aside", slow)
+    bad = [message(f"x{at}", "{") for at in range(5)]
+    again = lake.deliver(*bad, message("t", [{"id": 1}], table="main.sales.none"))
+    assert again == ["x2", "x3", "x4", "t"]
+    assert len(lake.refused()) == 2

@@ -16,7 +16,7 @@ QUEUE = "arn:aws:sqs:eu-central-1:123456789012:turnstile-rows"
 FIFO = QUEUE + ".fifo"
 STREAM = "arn:aws:kinesis:eu-central-1:123456789012:stream/rows"
 NAME = "main.sales.orders"
-SENT_MS = 1_760_000_000_000
+SENT_MS = 1_770_000_000_000
 
 
 def body_of(rows: Any) -> str:

@@ -37,6 +37,8 @@ def calls_of_lambda(stack: Resolved, function: str) -> Iterator[Call]:
         if mapping["Type"] == "AWS::Lambda::EventSourceMapping" and described["FunctionName"] == function:
             for action in SOURCES[described["EventSourceArn"].split(":")[2]]:
                 yield Call(function, action, described["EventSourceArn"])
+            key = "RowsStreamKey" if ":kinesis:" in described["EventSourceArn"] else "QueuesKey"
+            yield Call(function, "kms:Decrypt", stack.parameters[key])
             yield from _destination(stack, function, described.get("DestinationConfig"))
     yield from _destination(stack, function, properties.get("EventInvokeConfig", {}).get("DestinationConfig"))
 

@@ -33,6 +33,7 @@ EVERYTHING: Final = {
     "SnapStart": "1",
     "RowsFrom": "queue",
     "RowsStream": f"arn:aws:kinesis:{_OWN}:stream/rows",
+    "RowsStreamKey": f"arn:aws:kms:{_OWN}:key/57ea",
     "RowsTable": "main.sales.r1",
     "Exposure": "public",
     "VpcEndpointIds": "",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -477,6 +478,8 @@ class Paths:
 
     def _deliver(self, *records: dict[str, Any]) -> list[str]:
         """Returns the records that have to be delivered again."""
+        for record in records:
+            record["attributes"]["SentTimestamp"] = str(time.time_ns() // 1_000_000)
         with self._recorder.acting("RowsFunction"):
             answer = access.functions()["rows"].on_batch({"Records": list(records)}, LONG)
         return [one["itemIdentifier"] for one in answer["batchItemFailures"]]

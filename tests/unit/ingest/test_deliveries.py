@@ -90,21 +90,12 @@ def test_a_record_has_the_time_at_which_it_was_sent() -> None:
 def test_a_record_without_its_optional_members_is_read() -> None:
     sparse = {"eventSource": "aws:sqs", "eventSourceARN": QUEUE, "messageId": "a", "body": "x"}
     found = delivered(sparse)
-    assert (found.table, found.media, found.sent_ms, found.fault, found.order) == ("", "", 0, "", "")
+    assert (found.table, found.media, found.sent_ms, found.fault) == ("", "", 0, "")
     assert found.identity == delivered(message("a", "y")).identity
     record = stream_record(1, b"x")
     del record["eventID"], record["kinesis"]["approximateArrivalTimestamp"]
     found = delivered(record)
     assert (found.raw, found.sent_ms, found.fault) == (b"x", 0, "")
-
-
-def test_messages_of_a_group_and_records_of_a_shard_have_an_order_and_others_have_none() -> None:
-    assert delivered(message("a", "")).order == ""
-    grouped = [fifo_message(id, "", group) for id, group in [("a", "g"), ("b", "g"), ("c", "h")]]
-    records = [*grouped, at("other.fifo", grouped[0]), stream_record(1, b""), stream_record(2, b"")]
-    orders = [one.order for one in deliveries_of({"Records": [*records, stream_record(1, b"", shard="s")]})]
-    assert [orders.index(order) for order in orders] == [0, 0, 2, 3, 4, 4, 6]
-    assert all(orders)
 
 
 # -- attributes --------------------------------------------------------------------------------------------------------
@@ -126,10 +117,19 @@ def test_other_attributes_count_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("value", [{"dataType": "Binary", "binaryValue": "eA=="}, {"stringValue": None}])
-def test_an_attribute_that_is_no_text_names_nothing(value: dict[str, Any]) -> None:
-    found = delivered(message("a", "x") | {"messageAttributes": {"table": value, "content-type": value}})
-    assert (found.table, found.media) == ("", "")
+def test_a_format_that_is_no_text_is_none_and_a_table_that_is_none_is_a_fault(value: dict[str, Any]) -> None:
+    found = delivered(message("a", "x") | {"messageAttributes": {"content-type": value}})
     assert found == delivered(message("a", "x"))
+    found = delivered(message("a", "x") | {"messageAttributes": {"table": value}})
+    assert found.fault == "the attribute table is no text"
+
+
+@pytest.mark.parametrize("kind", ["message", "message-id", "group", "shard"])
+def test_a_key_that_is_the_identity_of_a_record_is_taken_as_it_is(kind: str) -> None:
+    identity = f"{kind}/{'0' * 64}"
+    assert delivered(message("a", "", idempotency_key=identity)).identity == identity
+    for other in (identity + "0", identity[:-1], "other/" + "0" * 64, f"{kind}/{'g' * 64}"):
+        assert delivered(message("a", "", idempotency_key=other)).identity not in (other, identity)
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 200, "with spaces", "käse"], ids=["short", "long", "spaces", "letters"])
@@ -177,12 +177,6 @@ def test_i26_a_deduplication_id_that_the_queue_computed_of_the_body_does_not_nam
     assert identities(fifo_message("a", "x", "g"), fifo_message("a", "x", "g"), at(FIFO, message("a", ""))) == 1
     of_another_body = hashlib.sha256(b"y").hexdigest()
     assert identities(fifo_message("a", "x", "g", of_another_body), fifo_message("b", "x", "g", of_another_body)) == 1
-
-
-def test_i26_only_a_fifo_queue_has_deduplication_ids() -> None:
-    one, other = (at(QUEUE, fifo_message(id, "x", "g", "u")) for id in "ab")
-    assert identities(one, other) == 2
-    assert identities(one, message("a", "x")) == 1
 
 
 def test_i26_a_record_of_a_stream_is_known_by_its_shard_and_its_number() -> None:
@@ -301,7 +295,7 @@ def test_a_format_is_found_by_the_first_bytes_unless_the_record_names_it(plain: 
 
 
 def test_a_refused_record_has_a_path_below_the_day_on_which_it_was_sent() -> None:
-    for hour_ms, day in [(0, "2025-10-09"), (24 * 3_600_000, "2025-10-10")]:
+    for hour_ms, day in [(0, "2026-02-02"), (24 * 3_600_000, "2026-02-03")]:
         record = message("a", "x")
         record["attributes"]["SentTimestamp"] = str(SENT_MS + hour_ms)
         folder, _, name = refused_path(delivered(record)).partition("/")
@@ -329,20 +323,21 @@ def test_the_file_of_a_refused_record_says_all_that_sending_it_again_needs() -> 
     record = message("a", '{"id": "ä"}', content_type="application/json")
     assert json.loads(refused_file(delivered(record), "main.sales.orders", error)) == {
         "place": f"{QUEUE} message a",
+        "identity": delivered(record).identity,
         "table": "main.sales.orders",
         "error": "InvalidRequest",
         "message": "no table",
         "field": "table",
         "remedy": "name it",
         "media": "application/json",
-        "sent": "2025-10-09T08:53:20+00:00",
+        "sent": "2026-02-02T02:40:00+00:00",
         "body": '{"id": "ä"}',
     }
 
 
 def test_the_file_of_a_refused_record_leaves_out_what_is_not_known() -> None:
     content = json.loads(refused_file(delivered(message("a", "")), "t", InvalidRequest("bad")))
-    assert content.keys() == {"place", "table", "error", "message", "remedy", "sent", "body"}
+    assert content.keys() == {"place", "identity", "table", "error", "message", "remedy", "sent", "body"}
     assert content["body"] == ""
 
 

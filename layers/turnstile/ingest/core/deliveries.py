@@ -3,8 +3,8 @@ each of them (I26).
 
     queue          the id of the message; or its attribute ``idempotency-key``
     FIFO queue     the group and the deduplication id. The id of the message where the deduplication
-                   id is the digest of the body: the queue computed it, and equal rows that are sent
-                   later are other rows
+                   id is the digest of the body: the queue computes it where the sender gives none,
+                   and equal rows that are sent later are other rows
     stream         the shard and the sequence number
 
 Lambda delivers a record again until it is reported as done, and sometimes afterwards. Its identity
@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -34,6 +35,8 @@ KEY: Final = "idempotency-key"
 
 _KEY_MOST: Final = 200
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_IDENTITY: Final = re.compile(r"(message|message-id|group|shard)/[0-9a-f]{64}")
+"""An identity as the file of a refused record has it."""
 _AGGREGATED: Final = b"\xf3\x89\x9a\xc2"
 """The first bytes of a record in which Kinesis' producer library put several ones."""
 _JSON: Final = "application/json"
@@ -49,8 +52,6 @@ class Delivery(msgspec.Struct, frozen=True):
         item: the name by which a response reports it to Lambda.
         identity: the same for each delivery of the record.
         place: the queue or the shard, and the record in it, for people.
-        order: records of one order are added one after the other; empty for those of a queue
-            without an order.
         table: the name that the record has; empty for none.
         media: the format that the record names; empty for none.
         raw: the body, maybe compressed.
@@ -61,7 +62,6 @@ class Delivery(msgspec.Struct, frozen=True):
     item: str
     identity: str
     place: str
-    order: str
     table: str
     media: str
     raw: bytes
@@ -102,10 +102,13 @@ def _message(record: Mapping[str, Any]) -> Delivery:
     fault = ""
     if KEY in texts and not (0 < len(key) <= _KEY_MOST and key.isprintable()):
         fault = f"the attribute {KEY} is no text of 1 to {_KEY_MOST} printable characters"
-    is_fifo = queue.endswith(".fifo")
-    if key:
+    if TABLE in given and not texts[TABLE]:
+        fault = f"the attribute {TABLE} is no text"
+    if _IDENTITY.fullmatch(key):
+        identity = key  # a refused record, which is sent again
+    elif key:
         identity = _name_of("message", key)
-    elif is_fifo and unique and unique != hashlib.sha256(body).hexdigest():
+    elif unique and unique != hashlib.sha256(body).hexdigest():
         identity = _name_of("group", queue, group, unique)
     else:
         identity = _name_of("message-id", queue, id)
@@ -113,7 +116,6 @@ def _message(record: Mapping[str, Any]) -> Delivery:
         item=id,
         identity=identity,
         place=f"{queue} message {id}",
-        order=_name_of("group", queue, group) if is_fifo else "",
         table=texts.get(TABLE, ""),
         media=texts.get(MEDIA, "").split(";")[0].strip().lower(),
         raw=body,
@@ -139,7 +141,6 @@ def _stream_record(record: Mapping[str, Any]) -> Delivery:
         item=number,
         identity=_name_of("shard", stream, shard, number),
         place=f"{stream} {shard} record {number}",
-        order=_name_of("shard", stream, shard),
         table="",
         media="",
         raw=raw,
@@ -181,6 +182,7 @@ class RefusedRows(msgspec.Struct, omit_defaults=True):
     ``body_base64``."""
 
     place: str
+    identity: str
     table: str
     error: str
     message: str
@@ -193,9 +195,11 @@ class RefusedRows(msgspec.Struct, omit_defaults=True):
 
 
 def refused_file(delivery: Delivery, table: str, error: TurnstileError) -> bytes:
-    """Returns the content of that file, from which the record can be corrected and sent again."""
+    """Returns the content of that file. The record can be corrected and sent to a queue again, with
+    its identity as ``idempotency-key``."""
     kept = RefusedRows(
         place=delivery.place,
+        identity=delivery.identity,
         table=table,
         error=error.type,
         message=error.message,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final
 
-from turnstile.store.core.errors import ErrorType, TurnstileError
+from turnstile.store.core.errors import ErrorType, OutcomeUnknown, TurnstileError
 
 _SHOWN: Final = 60
 """Characters of a value that a message shows."""
@@ -16,6 +16,10 @@ class InvalidRows(TurnstileError):
 
     type = ErrorType.INVALID_ROWS
     usual_remedy = "correct the row and send the request again; none of its rows was added"
+
+
+class VersionUnknown(OutcomeUnknown):
+    """The rows of a request were added before, and the version that has them was not found."""
 
 
 def excerpt(value: Any) -> str:
