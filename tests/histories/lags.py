@@ -34,7 +34,8 @@ class Lag:
 
     @property
     def ms(self) -> float:
-        return self.published_ms - self.ratified_ms
+        """0 at least: the time of a file is that of the kernel's last tick, milliseconds ago."""
+        return max(self.published_ms - self.ratified_ms, 0.0)
 
 
 @dataclass

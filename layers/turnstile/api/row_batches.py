@@ -137,8 +137,8 @@ class RowBatchHandler:
                 return
 
     def _append(self, catalog: str, requests: list[RowsRequest], until_ms: int) -> list[Outcome]:
-        """The outcomes of requests. What nobody foresaw stops the one request that causes it, and
-        those after it."""
+        """The outcomes of requests. An unexpected error stops the request that causes it, and those
+        after it."""
         try:
             return [*self.services.row_appender.append_many(catalog, requests, until_ms)]
         except Exception as fault:

@@ -379,7 +379,7 @@ def test_i26_a_record_that_was_added_is_done_though_its_version_is_not_found(
     assert lake.ids() == [1, 2, 3]
 
 
-def test_a_record_that_nobody_foresaw_stops_no_record_before_it(
+def test_a_record_with_an_unexpected_error_stops_no_record_before_it(
     lake: BatchLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     convert = turns.rows_of
