@@ -735,7 +735,6 @@ SURVIVORS: Final[dict[str, str]] = {
         )
     },
     "turnstile.api.row_batches: _set_aside: operand isinstance(error, Refused)": "for the type checker",
-    "turnstile.ingest.turns: run_batch: edge tools.world.clock.now_ms() >= until_ms": "a millisecond of a batch's time",
     "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other "
     "table's",
 }

@@ -1,12 +1,13 @@
-"""Batches of rows from a queue or a stream (docs/rows.md): one commit a table, each record once.
+"""Takes batches of rows from a queue or a stream (docs/rows.md): a commit for each table, every
+record once.
 
-For each table that the records of an event name, in their order:
+For every table that the records of an event name, in their order:
 
     1  find        the table, and the right of the principal to change it
     2  append      the rows of its records, in one commit (``ingest.appends``)
-    3  set aside   the records whose rows the table can never take: each becomes a file of
-                   ``REFUSED``, with the reason
-    4  report      the other records that were not added, so that they are delivered again
+    3  set aside   the records whose rows the table can never take, as files of ``REFUSED`` with
+                   the reason
+    4  report      the records that may be added later, so that Lambda delivers them again
 
 A crash after any step delivers the whole event again. Records that were added are found by their
 identity (I26), and those that were set aside have the same file. A record of an unknown table, or
@@ -36,15 +37,13 @@ from turnstile.ingest.core.deliveries import (
     TABLE,
     Delivery,
     deliveries_of,
-    encoding_of,
-    media_of,
     refused_file,
     refused_path,
 )
-from turnstile.ingest.core.errors import InvalidRows, VersionUnknown
+from turnstile.ingest.core.errors import InvalidRows, VersionUnknown, require_time
 from turnstile.rights.grants import Principal
 from turnstile.rights.rules import modify_table
-from turnstile.store.core.errors import ErrorType, InvalidRequest, Throttled, TurnstileError
+from turnstile.store.core.errors import ErrorType, InvalidRequest, TurnstileError
 
 if TYPE_CHECKING:
     from turnstile.ingest.turns import Appended, RowsRequest
@@ -84,9 +83,9 @@ class RowBatchHandler:
 
     def on_batch(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Adds the rows of an event. Returns the records that have to be delivered again."""
-        until_ms = self.services.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
         from turnstile.ingest.turns import Appended  # with pyarrow, which takes long to import
 
+        until_ms = self.services.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
         deliveries = deliveries_of(event)
         again = set[str]()
         figures = Counter[str](requests=len(deliveries), rows=0, replayed=0, refused=0, failures=0)
@@ -153,8 +152,7 @@ class RowBatchHandler:
         return outcomes + self._append(catalog, requests[half:], until_ms)
 
     def _require_time(self, until_ms: int) -> None:
-        if self.services.world.clock.now_ms() >= until_ms:
-            raise Throttled("the time for this batch is up")
+        require_time(self.services.world.clock.now_ms(), until_ms)
 
     def _find(self, name: str) -> tuple[str, str]:
         """The catalog and the id of a table, which the principal may change. Raises InvalidRequest,
@@ -174,7 +172,7 @@ class RowBatchHandler:
 
     def _request(self, table_id: str, delivery: Delivery) -> RowsRequest:
         """The request of a record. Raises InvalidRows or TooLarge."""
-        from turnstile.ingest.core.bodies import FORMATS, plain_body
+        from turnstile.ingest.core.bodies import FORMATS, encoding_of, media_of, plain_body
         from turnstile.ingest.core.identity import Identity
         from turnstile.ingest.turns import RowsRequest  # with pyarrow, which takes long to import
 
@@ -196,15 +194,14 @@ class RowBatchHandler:
             self._logger.warning("rows are not added yet", extra={"reason": reason})
             return False
         folder = f"{self.services.settings.lake_root}/{REFUSED}"
+        path = refused_path(delivery)
         try:
             self._require_time(until_ms)
-            self.services.world.storages.open(folder).put_if_absent(
-                refused_path(delivery), refused_file(delivery, name, error)
-            )
+            self.services.world.storages.open(folder).put_if_absent(path, refused_file(delivery, name, error))
         except TurnstileError as fault:
             self._logger.warning("refused rows are not set aside: %s", fault.message, extra={"reason": reason})
             return False
-        self._logger.warning("rows are refused", extra={"reason": reason, "file": refused_path(delivery)})
+        self._logger.warning("rows are refused", extra={"reason": reason, "file": path})
         return True
 
 

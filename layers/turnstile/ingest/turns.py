@@ -33,7 +33,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest, RowsTaken
 from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.bodies import rows_of
-from turnstile.ingest.core.errors import InvalidRows, VersionUnknown
+from turnstile.ingest.core.errors import InvalidRows, VersionUnknown, require_time
 from turnstile.ingest.core.files import EncodedFile, Parts, encode_parts, parts_of
 from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
 from turnstile.store.core.errors import (
@@ -165,17 +165,15 @@ def run_batch(tools: Tools, batch: Sequence[WaitingRows], most: int, until_ms: i
     while left := [waiting for waiting in batch if not waiting.is_settled]:
         failure: Refused | TurnstileError | None = None
         group = _fitting(left[:most])
-        if tools.world.clock.now_ms() >= until_ms:
-            failure = Throttled("the time for this batch is up")
+        try:
+            require_time(tools.world.clock.now_ms(), until_ms)
+            _attempt(tools, group[0].request.table_id, group)
+        except (Throttled, StorageFault) as error:
+            failure = error
+        except TurnstileError as error:  # whatever it says, it says nothing of one request in particular
+            failure = OutcomeUnknown(error.message)
         else:
-            try:
-                _attempt(tools, group[0].request.table_id, group)
-            except (Throttled, StorageFault) as error:
-                failure = error
-            except TurnstileError as error:  # whatever it says, it says nothing of one request in particular
-                failure = OutcomeUnknown(error.message)
-            else:
-                failure = next((refusal for waiting in group if (refusal := waiting.refusal) is not None), None)
+            failure = next((refusal for waiting in group if (refusal := waiting.refusal) is not None), None)
         if failure is not None:
             for waiting in left:
                 waiting.settle(failure if isinstance(failure, Refused) else copy_of(failure))

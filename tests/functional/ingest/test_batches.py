@@ -361,11 +361,15 @@ def test_i26_a_refused_record_can_be_corrected_and_sent_again_with_its_identity(
 
 def test_i26_a_record_older_than_identities_are_kept_is_set_aside(lake: BatchLake) -> None:
     clock = lake.lake.world.clock
-    record = stream_record(1, [{"id": 1}])
-    record["kinesis"]["approximateArrivalTimestamp"] = (clock.now_ms() - 28 * 86_400_000) / 1000
+    clock.step = 0
+    record = message("a", [{"id": 1}])
+    record["attributes"]["SentTimestamp"] = str(clock.now_ms() - 28 * 86_400_000)
     assert lake.deliver(record) == []
-    clock.now += 2 * 86_400_000
-    assert lake.deliver(record) == [], "the mapping begins at the oldest record again"
+    clock.now += 86_400_000
+    assert lake.deliver(record) == []
+    assert lake.refused() == [], "after 29 days to the millisecond"
+    clock.now += 86_400_000
+    assert lake.deliver(record) == [], "as records of a stream whose mapping begins at the oldest again"
     assert lake.ids() == [1]
     assert "29 days" in lake.refused()[0]["message"]
 
@@ -377,6 +381,7 @@ def test_i26_a_record_that_was_added_is_done_though_its_version_is_not_found(
     monkeypatch.setattr(turns, "_find_version", lambda *_: None)
     assert lake.deliver(*messages(3)) == []
     assert lake.ids() == [1, 2, 3]
+    assert lake.refused() == []
 
 
 def test_a_record_with_an_unexpected_error_stops_no_record_before_it(

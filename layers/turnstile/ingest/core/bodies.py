@@ -68,11 +68,30 @@ FORMATS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Media types, and the formats that they stand for."""
 
+_ENCODINGS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+"""The first bytes of compressed bodies."""
+
 Row = dict[str, Any]
 PlaceOf = Callable[[int], str]
 
 
+def media_of(plain: bytes, named: str = "") -> str:
+    """Returns the format of a body: the one that is ``named``, else by its first bytes."""
+    if named:
+        return named
+    if plain.startswith(b"PAR1"):
+        return PARQUET
+    if plain.startswith(b"\xff\xff\xff\xff"):
+        return ARROW
+    return JSON if plain.lstrip()[:1] == b"[" else LINES
+
+
 # -- compression -------------------------------------------------------------------------------------------------------
+
+
+def encoding_of(raw: bytes) -> str:
+    """Returns the compression of a body, by its first bytes: gzip, zstd, or an empty text."""
+    return next((name for first, name in _ENCODINGS.items() if raw.startswith(first)), "")
 
 
 def plain_body(raw: bytes, encoding: str) -> bytes:

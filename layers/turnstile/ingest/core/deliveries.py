@@ -34,15 +34,10 @@ MEDIA: Final = "content-type"
 KEY: Final = "idempotency-key"
 
 _KEY_MOST: Final = 200
-_MAGIC: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _IDENTITY: Final = re.compile(r"(message|message-id|group|shard)/[0-9a-f]{64}")
 """An identity as the file of a refused record has it."""
 _AGGREGATED: Final = b"\xf3\x89\x9a\xc2"
 """The first bytes of a record in which Kinesis' producer library put several ones."""
-_JSON: Final = "application/json"
-_LINES: Final = "application/x-ndjson"
-_ARROW: Final = "application/vnd.apache.arrow.stream"
-_PARQUET: Final = "application/vnd.apache.parquet"
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -152,22 +147,6 @@ def _stream_record(record: Mapping[str, Any]) -> Delivery:
 def _name_of(kind: str, *parts: str) -> str:
     """A name of bounded length for parts of any length and characters."""
     return f"{kind}/{hashlib.sha256(msgspec.json.encode(parts)).hexdigest()}"
-
-
-def encoding_of(raw: bytes) -> str:
-    """Returns the compression of a body, by its first bytes: gzip, zstd, or an empty text."""
-    return next((name for magic, name in _MAGIC.items() if raw.startswith(magic)), "")
-
-
-def media_of(plain: bytes, named: str = "") -> str:
-    """Returns the format of a body: the one that is ``named``, else by its first bytes."""
-    if named:
-        return named
-    if plain.startswith(b"PAR1"):
-        return _PARQUET
-    if plain.startswith(b"\xff\xff\xff\xff"):
-        return _ARROW
-    return _JSON if plain.lstrip()[:1] == b"[" else _LINES
 
 
 def refused_path(delivery: Delivery) -> str:

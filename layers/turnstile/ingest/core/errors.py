@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final
 
-from turnstile.store.core.errors import ErrorType, OutcomeUnknown, TurnstileError
+from turnstile.store.core.errors import ErrorType, OutcomeUnknown, Throttled, TurnstileError
 
 _SHOWN: Final = 60
 """Characters of a value that a message shows."""
@@ -20,6 +20,12 @@ class InvalidRows(TurnstileError):
 
 class VersionUnknown(OutcomeUnknown):
     """The rows of a request were added before, and the version that has them was not found."""
+
+
+def require_time(now_ms: int, until_ms: int) -> None:
+    """Raises Throttled when the time for a batch of requests is up."""
+    if now_ms >= until_ms:
+        raise Throttled("the time for this batch is up")
 
 
 def excerpt(value: Any) -> str:
