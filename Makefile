@@ -111,10 +111,15 @@ imports: setup ## Import rules: who may know whom
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-slow test-slow-spark sweep flaky patterns dynoxide downloads simulate mutate bench
-test: test-core test-mutants test-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=10: ten times as many examples)
+.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-properties test-slow test-slow-spark sweep flaky patterns dynoxide downloads simulate mutate bench
+test: EXAMPLES = 0.4
+test: test-core test-mutants test-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=4: ten times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; make sweep; make test-deployment)
+
+test-properties: EXAMPLES = 4
+test-properties: setup ## Properties alone, with ten times the examples of make test
+	$(PYTEST) -m "hypothesis and not spark and not slow" $(SPREAD) --ignore tests/mutation tests
 
 test-quick: EXAMPLES = 0.1
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a server

@@ -159,9 +159,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options = {
         "spark.sql.warehouse.dir": str(work / "warehouse"),
         # Queries are small and each differs: compiling them, collecting garbage in parallel or
-        # often, and planning again after each stage cost more than they gain.
+        # often, and planning again after each stage cost more than they gain. With one compiler the
+        # JVM has 48 MB for compiled code, which is full after some minutes: it then removes code
+        # and compiles it again.
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-        f"-Xmn500m",
+        f"-Xmn500m -XX:ReservedCodeCacheSize=256m",
         "spark.driver.memory": "2g",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",

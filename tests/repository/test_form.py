@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.repository import ROOT, docstrings_in, tracked
+from tests.support.repository import ROOT, docstrings_in, statements, syntax_tree, tracked
 
 PACKAGES: Final = (
     "layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra", "tests",
@@ -20,6 +20,9 @@ PACKAGES: Final = (
 COLUMNS: Final = 100
 """Of prose."""
 CODE_COLUMNS: Final = 120
+SEVERAL_TARGETS: Final = re.compile(r"^[^=\n]*,[^=\n]*=(?!=)", re.MULTILINE)
+"""Occurs in a text that assigns several values to several names. A text without it is not
+parsed."""
 
 
 def modules(package: str) -> list[Path]:
@@ -28,7 +31,9 @@ def modules(package: str) -> list[Path]:
 
 def parallel_assignments(text: str) -> Iterator[int]:
     """Yields the lines of assignments of several values to several names, without swaps."""
-    for node in ast.walk(ast.parse(text)):
+    if not SEVERAL_TARGETS.search(text):
+        return
+    for node in statements(syntax_tree(text)):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
                 if not {ast.unparse(target) for target in targets} & {ast.unparse(value) for value in values}:
@@ -39,7 +44,9 @@ def wide_prose(text: str) -> Iterator[int]:
     """Yields the lines of docstrings and comments that pass column 100, without rulers, tables and
     directives."""
     lines = text.splitlines()
-    for docstring in docstrings_in(ast.parse(text)):
+    if all(len(line) <= COLUMNS for line in lines):
+        return
+    for docstring in docstrings_in(syntax_tree(text)):
         for number in range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1):
             line = lines[number - 1]
             is_table = re.search(r"\S {2,}\S|={20}", line)

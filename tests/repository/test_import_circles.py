@@ -6,12 +6,13 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections import Counter
+from collections.abc import Set
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, syntax_tree
 
 ROOTS = ("layers", "server", "http_client", "spark_client", "python_client", "infra", "cli", "benchmarks")
 MOST_MODULES = 20
@@ -21,20 +22,26 @@ MOST_LINES = 500
 PRODUCT = ("layers", "functions", "server", "http_client", "spark_client", "python_client", "infra", "cli")
 
 
-def modules(root: str) -> dict[str, ast.Module]:
-    """Dotted name -> syntax tree of every module below ``root``."""
+def modules(root: str) -> dict[str, list[ast.stmt]]:
+    """Dotted name -> imports at module level, for every module below ``root``."""
     folder = ROOT / root
-    trees = {}
+    found = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).with_suffix("").parts
-        trees[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = ast.parse(path.read_text())
-    return trees
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = imports(syntax_tree(path.read_text()))
+    return found
 
 
-def imported(tree: ast.Module, known: set[str]) -> set[str]:
-    """The modules among ``known`` that a module imports when it is imported itself."""
+def imports(tree: ast.Module) -> list[ast.stmt]:
+    return [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def imported(nodes: list[ast.stmt], known: Set[str]) -> set[str]:
+    """The modules among ``known`` that a module with these imports imports when it is imported
+    itself."""
     names: set[str] = set()
-    for node in tree.body:
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -46,8 +53,8 @@ def imported(tree: ast.Module, known: set[str]) -> set[str]:
 
 @pytest.mark.parametrize("root", ROOTS)
 def test_imports_form_no_circle(root: str) -> None:
-    trees = modules(root)
-    graph = {name: imported(tree, set(trees)) - {name} for name, tree in trees.items()}
+    found = modules(root)
+    graph = {name: imported(nodes, found.keys()) - {name} for name, nodes in found.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -57,7 +64,7 @@ def test_imports_form_no_circle(root: str) -> None:
 def test_a_circle_would_be_noticed() -> None:
     a = ast.parse("from x.b import name")
     b = ast.parse("import x.a")
-    graph = {"x.a": imported(a, {"x.a", "x.b"}), "x.b": imported(b, {"x.a", "x.b"})}
+    graph = {"x.a": imported(a.body, {"x.a", "x.b"}), "x.b": imported(b.body, {"x.a", "x.b"})}
     with pytest.raises(CycleError):
         TopologicalSorter(graph).prepare()
 

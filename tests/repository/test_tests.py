@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, syntax_tree
 
 TESTS = ROOT / "tests"
 MOST_FILES = 26
@@ -50,7 +50,7 @@ def test_an_import_from_a_test_module_would_be_noticed() -> None:
     assert from_tests("from tests.repository.test_tests import (") == ["tests.repository.test_tests"]
     assert from_tests("    from tests.repository import test_tests") == ["tests.repository.test_tests"]
     assert from_tests("import tests.conftest") == ["tests.conftest"]
-    assert from_tests("from tests.support.repository import ROOT") == []
+    assert from_tests("from tests.support.repository import ROOT, syntax_tree") == []
 
 
 def name_of(node: ast.expr) -> str:
@@ -98,7 +98,7 @@ def test_every_test_asserts_something() -> None:
     """By itself or by a helper; helpers are known by name, and the fakes' own checks are none."""
     texts = [path.read_text() for path in modules() if path.parent.name != "fakes"]
     tests = {name for text in texts for name in re.findall(r"^ *def (test_\w+)", text, re.MULTILINE)}
-    assert tests - asserting(map(ast.parse, texts)) == set()
+    assert tests - asserting(map(syntax_tree, texts)) == set()
 
 
 def test_a_test_that_asserts_nothing_would_be_noticed() -> None:

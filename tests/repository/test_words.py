@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.repository import ROOT, blocks, docstrings_in
+from tests.support.repository import ROOT, blocks, docstrings_in, syntax_tree
 
 PACKAGES: Final = ("layers", "functions", "server", "http_client", "spark_client", "python_client", "cli", "infra")
 PRONOUNS: Final = frozenset(
@@ -61,7 +61,7 @@ FIRST_WORDS: Final = frozenset(("what", "who", "whose", "whom", "whoever", "nobo
 def trees(package: str) -> list[tuple[str, ast.Module]]:
     """Returns a package's modules with their paths, parsed."""
     paths = sorted((ROOT / package).rglob("*.py"))
-    return [(str(path.relative_to(ROOT)), ast.parse(path.read_text())) for path in paths]
+    return [(str(path.relative_to(ROOT)), syntax_tree(path.read_text())) for path in paths]
 
 
 @cache

@@ -135,7 +135,14 @@ def test_every_actor_takes_part_in_some_seed() -> None:
     assert kinds(Owners()) == set(KINDS)
 
 
-@pytest.mark.parametrize(("scenario", "name"), [(scenario, name) for scenario in PLANTED for name in PLANTED[scenario]])
+@pytest.mark.parametrize(
+    ("scenario", "name"),
+    [
+        pytest.param(scenario, name, marks=() if number % 3 == 0 else pytest.mark.slow)
+        for scenario in PLANTED
+        for number, name in enumerate(PLANTED[scenario])
+    ],
+)
 def test_a_mistake_can_be_planted_and_breaks_nothing_but_invariants(scenario: str, name: str) -> None:
     """Whether it is found is a longer search (test_planted.py); here it must fit the product as it
     is now."""

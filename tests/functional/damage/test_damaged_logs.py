@@ -30,7 +30,7 @@ def total(counts: dict[tuple[str, str], Counter[str]]) -> Counter[str]:
 
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
 def test_i24_a_sample_of_damages_is_reported_or_has_no_effect(make: object) -> None:
-    counts = run((make,), each=37)
+    counts = run((make,), each=74)
     found = total(counts)
     assert found["told"] and not any(found[outcome] for outcome in NEVER), table_of(counts)
 
