@@ -55,9 +55,11 @@ def run(
     tables: Sequence[str],
     load: Load,
     ended: threading.Event | None = None,
+    history: History | None = None,
 ) -> History:
-    """Let clients work for a while, or until ``ended``; the answers to them."""
-    history = History()
+    """Let clients work for a while, or until ``ended``; the answers to them. ``history`` has them
+    as they come."""
+    history = history or History()
     stop = time.monotonic() + load.seconds
     ended = ended or threading.Event()
     faults: list[BaseException] = []

@@ -20,12 +20,12 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from tests.histories.kill_server import Report, kill_and_start
+from tests.support.stack import until
 from turnstile_client import connect
 from turnstile_client.errors import ApiError, OutcomeUnknown
 from turnstile_client.rows import Producer
 from turnstile_server import Server
 
-PROGRESS_S = 60.0
 TABLES = ("default.first", "default.second")
 
 
@@ -63,9 +63,7 @@ def campaign(home: Path, kills: int, *, senders: int = 6, seed: int = 1) -> Repo
 def _wait_for_rows(sent: list[list[int]], count: int) -> None:
     """Waits until ``count`` more rows are acknowledged: a kill meets senders at work."""
     before = sum(map(len, sent))
-    until = time.monotonic() + PROGRESS_S
-    while sum(map(len, sent)) < before + count and time.monotonic() < until:
-        time.sleep(0.01)
+    until(lambda: sum(map(len, sent)) >= before + count, f"{count} more rows")
 
 
 def _send(server: Server, number: int, sent: list[int], stop: threading.Event, report: Report) -> None:

@@ -30,7 +30,7 @@ from tempfile import TemporaryDirectory
 
 from tests.histories.check import History, judge
 from tests.histories.clients import Load, run
-from tests.support.stack import Table, commit_info
+from tests.support.stack import Table, commit_info, until
 from turnstile_server import Server
 
 SETTLE_S = 60.0
@@ -72,23 +72,33 @@ def campaign(home: Path, rounds: int, *, each: int = 5, clients: int = 4, tables
 
 def _segment(server: Server, report: Report, rng: random.Random, *, kills: int, clients: int, count: int) -> Server:
     tables = [Table(server) for _ in range(count)]
-    histories: list[History] = []
+    history = History()
+    complete: list[History] = []
     load = Load(clients=clients, seconds=3600, impatient=0.02, seed=rng.randrange(1 << 30), patient=True)
     stop = threading.Event()
     writers = threading.Thread(
-        target=lambda: histories.append(run(server.client, [table.id for table in tables], load, stop)), daemon=True
+        target=lambda: complete.append(run(server.client, [table.id for table in tables], load, stop, history)),
+        daemon=True,
     )
     writers.start()
     for _ in range(kills):
-        time.sleep(0.2 + rng.random())
+        _wait_for_answers(history, clients)
+        time.sleep(rng.random())
         server = kill_and_start(server, report)
-    time.sleep(0.3)
+    _wait_for_answers(history, clients)
     stop.set()
     writers.join()
-    report.problems += _check(tables, histories[0], report)
+    report.problems += _check(tables, complete[0], report)
     for table in tables:
         table.api.close()
     return server
+
+
+def _wait_for_answers(history: History, clients: int) -> None:
+    """Waits until several more requests of each client are answered: a kill meets clients at
+    work."""
+    wanted = history.answers + 5 * clients
+    until(lambda: history.answers >= wanted, "clients have answers")
 
 
 def kill_and_start(server: Server, report: Report) -> Server:

@@ -14,6 +14,15 @@ T = TypeVar("T")
 
 
 WRITERS = 8
+PATIENCE_S = 60.0
+"""How long a thread is waited for: far more than it takes on a busy machine."""
+
+
+def join(*threads: threading.Thread) -> None:
+    """Waits for the ends of threads. Raises AssertionError if one goes on."""
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert [thread.name for thread in threads if thread.is_alive()] == []
 
 
 def together(work: Callable[[int], T]) -> list[T]:

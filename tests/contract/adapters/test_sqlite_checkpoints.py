@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from tests.support.stack import until
+from tests.support.threads import join
 from turnstile.adapters.sqlite.checkpoints import Checkpoints
 
 PAGES = 100
@@ -125,10 +126,10 @@ def test_closing_waits_for_the_checkpoint_under_way(connection: Connection) -> N
     assert begun.wait(60)
     closing = threading.Thread(target=checkpoints.close)
     closing.start()
-    closing.join(0.05)
+    until(lambda: checkpoints._closed)
     assert closing.is_alive()
     go.set()
-    closing.join(60)
+    join(closing)
     assert (connection.checkpoints, connection.closed) == (1, 1)
 
 

@@ -10,15 +10,16 @@ import os
 import random
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
+from tests.support.stack import until
 from tests.support.store.disk import Disk
 from tests.support.store.workload import KEYS, Record, Workload, check, start, step
+from tests.support.threads import PATIENCE_S, join
 from turnstile.adapters.opening import SystemClock
 from turnstile.adapters.sqlite import database as database_module
 from turnstile.adapters.sqlite import file as file_module
@@ -233,7 +234,7 @@ def test_i2_a_group_with_an_interrupted_leader_is_not_reported_as_written(databa
 
     def hold(_: apsw.Connection) -> None:
         leading.set()
-        joined.wait(10)
+        assert joined.wait(PATIENCE_S)
 
     def interrupted(_: apsw.Connection) -> None:
         raise KeyboardInterrupt
@@ -246,18 +247,15 @@ def test_i2_a_group_with_an_interrupted_leader_is_not_reported_as_written(databa
 
     first = threading.Thread(target=call, args=(hold,))
     first.start()
-    leading.wait(10)
+    assert leading.wait(PATIENCE_S)
     second = threading.Thread(target=call, args=(interrupted,))
     second.start()
-    while len(database._queue) < 1:
-        time.sleep(0.001)
+    until(lambda: len(database._queue) == 1)
     third = threading.Thread(target=call, args=(lambda connection: connection.execute("DELETE FROM refs").fetchall(),))
     third.start()
-    while len(database._queue) < 2:
-        time.sleep(0.001)
+    until(lambda: len(database._queue) == 2)
     joined.set()
-    for thread in (first, second, third):
-        thread.join(10)
+    join(first, second, third)
     assert any(isinstance(answer, KeyboardInterrupt) for answer in answers)
     assert any(isinstance(answer, OutcomeUnknown | StorageFault) for answer in answers), answers
     assert latest(database) == 0
@@ -271,15 +269,14 @@ def test_a_thread_that_is_interrupted_while_it_waits_delays_no_other_thread(data
 
     def slow(_: apsw.Connection) -> None:
         begun.set()
-        may_end.wait(20)
+        assert may_end.wait(PATIENCE_S)
 
     writer = threading.Thread(target=database.write, args=(slow,))
     writer.start()
-    begun.wait(20)
+    assert begun.wait(PATIENCE_S)
 
     def interrupt_and_end() -> None:
-        while not database._queue:
-            time.sleep(0.001)
+        until(lambda: len(database._queue) == 1)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     interrupter = threading.Thread(target=interrupt_and_end)
@@ -291,8 +288,7 @@ def test_a_thread_that_is_interrupted_while_it_waits_delays_no_other_thread(data
     finally:
         signal.signal(signal.SIGINT, before)
     may_end.set()
-    writer.join(20)
-    interrupter.join(20)
+    join(writer, interrupter)
     write(database, 1)
     assert not ran
 
@@ -304,20 +300,19 @@ def test_i2_closing_waits_for_the_group_that_is_written(database: Database) -> N
 
     def slow(connection: apsw.Connection) -> str:
         begun.set()
-        may_end.wait(10)
+        assert may_end.wait(PATIENCE_S)
         connection.execute("INSERT INTO feed (key) VALUES ('slow')")
         return "written"
 
     writer = threading.Thread(target=lambda: answers.append(database.write(slow)))
     writer.start()
-    begun.wait(10)
+    assert begun.wait(PATIENCE_S)
     closer = threading.Thread(target=database.close)
     closer.start()
-    closer.join(0.2)
+    until(lambda: database._closed)
     assert closer.is_alive()
     may_end.set()
-    writer.join(10)
-    closer.join(10)
+    join(writer, closer)
     assert answers == ["written"]
 
 
@@ -355,7 +350,7 @@ def test_i11_a_change_between_reading_the_feed_and_waiting_is_not_waited_for(dat
         waiter.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    assert waiter.wait(20)
+    assert waiter.wait(PATIENCE_S)
 
 
 def test_the_wal_is_written_from_its_start_again_under_steady_writes(disk: Disk) -> None:

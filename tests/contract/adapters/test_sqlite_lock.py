@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.threads import join
 from turnstile.adapters.sqlite import lock as lock_module
 from turnstile.adapters.sqlite.lock import GroupLock
 
@@ -70,9 +71,9 @@ def test_a_wait_that_goes_on_takes_the_lock_when_it_comes(tmp_path: Path) -> Non
     taken: list[bool] = []
     thread = threading.Thread(target=lambda: taken.append(waiter.acquire(60)))
     thread.start()
-    time.sleep(0.05)
+    _until(lambda: waiter._wanted, "the thread waits")
     holder.release()
-    thread.join(60)
+    join(thread)
     assert taken == [True]
     assert not holder.acquire(0.01)
     waiter.release()
@@ -153,6 +154,6 @@ def test_a_later_process_waits_behind_the_queue_although_the_lock_is_free(tmp_pa
 
 
 def _until(holds: object, what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not holds():  # type: ignore[operator]
         assert time.monotonic() < deadline, what

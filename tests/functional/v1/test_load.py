@@ -114,11 +114,11 @@ def test_a_cold_load_is_three_rounds_the_last_with_two_requests_side_by_side(lak
     real_newest = lake.world.objs.newest
 
     def read(key: str) -> Any:
-        together.wait(5)  # breaks, and fails the test, unless the other request is under way as well
+        together.wait(60)  # breaks, and fails the test, unless the other request is under way as well
         return real_read(key)
 
     def newest(space: str, prefix: str) -> Any:
-        together.wait(5)
+        together.wait(60)
         return real_newest(space, prefix)
 
     # type: ignore[method-assign]

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.auth.issuer import ISSUER, Issuer, Ticks, jwk, token, verifier
+from tests.support.threads import PATIENCE_S, join
 from turnstile.api.auth import jwks
 from turnstile.api.auth.jwks import FRESH_S, MAX_BYTES, PAUSE_S, RETRY_S, STALE_S, IssuerKeys, Unreachable, fetch_json
 from turnstile.api.auth.verifier import AuthenticationUnavailable
@@ -149,7 +150,7 @@ def test_a_request_with_a_known_key_does_not_wait_for_another_ones_fetch() -> No
     def slow(url: str) -> Mapping[str, Any]:
         if issuer.rounds:
             reached.set()
-            assert go.wait(10)
+            assert go.wait(PATIENCE_S)
         return issuer.fetch(url)
 
     found = IssuerKeys(ISSUER, fetch=slow, now=ticks)
@@ -160,10 +161,10 @@ def test_a_request_with_a_known_key_does_not_wait_for_another_ones_fetch() -> No
     ticks.at += FRESH_S
     other = threading.Thread(target=found.find, args=("rsa", "RS256"))
     other.start()
-    assert reached.wait(10)
+    assert reached.wait(PATIENCE_S)
     assert found.find("rsa", "RS256").key_id == "rsa"  # while the other one waits for the issuer
     go.set()
-    other.join(10)
+    join(other)
 
 
 @pytest.mark.parametrize(

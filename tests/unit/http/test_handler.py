@@ -295,7 +295,7 @@ def test_requests_at_once_do_not_see_each_others(capsys: pytest.CaptureFixture[s
     together = Barrier(8)
 
     def get(name: str) -> dict[str, str]:
-        together.wait(10)
+        together.wait(60)
         return {"name": name, "query": current().query["q"][0]}
 
     handler = make(get=get)

@@ -96,6 +96,7 @@ class Pages(Streams):
         self.script = list(script)
         self.read = list[str]()
         self.fails: Exception | None = None
+        self.failures = 0
 
     def get_shard_iterator(self, StreamArn: str, ShardId: str, ShardIteratorType: str) -> Any:
         return {"ShardIterator": f"{ShardId} {ShardIteratorType}"}
@@ -103,6 +104,7 @@ class Pages(Streams):
     def get_records(self, ShardIterator: str, Limit: int) -> Any:
         page = self.fails or (self.script.pop(0) if self.script else ())
         if isinstance(page, Exception):
+            self.failures += 1
             raise page
         self.read.append(ShardIterator)
         if page is None:
@@ -219,5 +221,5 @@ def test_a_table_whose_stream_may_not_be_read_is_not_heard(follow: Callable[[Pag
     streams = Pages()
     streams.fails = _error("AccessDeniedException")
     follower = follow(streams)
-    follower.thread.join(0.2)
+    until(lambda: streams.failures == 1)
     assert follower.thread.is_alive() and not follower.stream.is_heard()

@@ -4,12 +4,12 @@ thread at a time (I11)."""
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.stack import until
+from tests.support.threads import join
 from turnstile_server import turns as module
 from turnstile_server.turns import IDLE_S, REST_CHANGES, REST_S, Turns
 
@@ -146,8 +146,8 @@ def test_closing_waits_for_the_turns_under_way(work: Work, clock: Clock) -> None
     until(lambda: work.at_once == 1)
     closing = threading.Thread(target=turns.close)
     closing.start()
-    time.sleep(0.01)
+    until(lambda: turns._pool._shutdown)
     assert closing.is_alive()
     work.go.set()
-    closing.join(60)
+    join(closing)
     assert work.begun == ["a"] and work.at_once == 0
