@@ -50,11 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     from tests.support.ci.long import is_long
-    from tests.support.ci.second_chance import MARKER, starts_processes
 
     for item in items:
-        if starts_processes(item.path, getattr(item, "fixturenames", ()), Path(__file__).parent):
-            item.add_marker(MARKER)
         if is_long(item):
             item.add_marker(pytest.mark.long)
         if any(name in getattr(item, "fixturenames", ()) for name in STACKS):
@@ -81,9 +78,16 @@ def slow_files_first(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Captured output is cut to its end."""
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Captured output is cut to its end. A failed test that starts processes is marked: only then is
+    it worth the time to find out."""
     report = yield
+    if report.failed:
+        from tests.support.ci.second_chance import MARKER, starts_processes
+
+        names = (getattr(item, "originalname", item.name), *getattr(item, "fixturenames", ()))
+        if starts_processes(item.path, names, Path(__file__).parent):
+            report.keywords = {**report.keywords, MARKER: 1}
     report.sections = [(name, _end(text)) for name, text in report.sections]
     return report
 

@@ -10,29 +10,92 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ci.processes import direct_starts, names_of_tests
 from tests.support.ci.second_chance import MARKER, VARIABLE, Records, starts_processes
 from tests.support.repository import ROOT
 
-TESTS = Path("/checkout/tests")
+TESTS = ROOT / "tests"
+FUNCTIONAL = TESTS / "functional"
 
 
 @pytest.mark.parametrize(
-    ("path", "fixtures", "expected"),
+    ("path", "name", "expected"),
     [
-        ("spark/test_a.py", (), True),
-        ("e2e/test_a.py", (), True),
-        ("functional/v1/test_a.py", ("api",), False),
-        ("functional/v1/test_a.py", ("api", "server"), True),
-        ("functional/fleet/test_a.py", ("pair",), True),
-        ("contract/store/test_a.py", ("servers",), False),
-        ("unit/store/test_a.py", ("server",), False),
-        ("simulation/test_a.py", (), False),
+        ("spark/test_a.py", "test_a", True),
+        ("e2e/test_a.py", "test_a", True),
+        ("contract/store/test_a.py", "servers", False),
+        ("unit/store/test_a.py", "server", False),
+        ("simulation/test_a.py", "test_a", False),
+        ("functional/auth/test_stack.py", "guarded", True),
+        ("functional/access/test_stack.py", "realm", True),
+        ("functional/delta/test_publish_stack_crashes.py", "own_stack", True),
+        ("functional/v1/test_load.py", "lake", False),
     ],
 )
-def test_only_tests_that_start_processes_get_a_second_chance(
-    path: str, fixtures: tuple[str, ...], expected: bool
-) -> None:
-    assert starts_processes(TESTS / path, fixtures, TESTS) is expected
+def test_only_tests_that_start_processes_get_a_second_chance(path: str, name: str, expected: bool) -> None:
+    assert starts_processes(TESTS / path, (name,), TESTS) is expected
+
+
+SUPPORT = """
+import subprocess
+from turnstile_server import Server
+class Lake:
+    def __init__(self):
+        self.server = Server.start("home")
+def run():
+    subprocess.run(["true"])
+def count(server: Server) -> int:
+    return 1
+"""
+MODULE = """
+from tests.support import lakes
+from tests.support.lakes import Lake, count, run
+@pytest.fixture
+def lake():
+    yield Lake()
+@pytest.fixture(params=["shared"])
+def each(request):
+    return request.getfixturevalue(request.param)
+def helper():
+    return run()
+def test_by_a_fixture(lake): pass
+def test_by_a_fixture_above(shared): pass
+def test_by_the_name_of_a_fixture(each): pass
+def test_by_a_helper(): helper()
+def test_by_a_module(): lakes.run()
+def test_without(other, server: Lake): count(other)
+"""
+
+
+def test_a_start_is_found_through_fixtures_helpers_and_support_modules(tmp_path: Path) -> None:
+    root = tmp_path / "tests"
+    module = root / "functional" / "test_a.py"
+    for path, text in (
+        (root / "support" / "lakes.py", SUPPORT),
+        (root / "conftest.py", "from tests.support.lakes import Lake\ndef shared(): return Lake()\n"),
+        (module, MODULE),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = {name for name in names_of_tests(module) if starts_processes(module, (name,), root)}
+    assert found == set(names_of_tests(module)) - {"test_without"}
+
+
+def test_no_functional_module_that_starts_a_process_is_left_out() -> None:
+    """Some test of it gets a second chance, or its start is one that no test reaches."""
+    modules = [path for path in sorted(FUNCTIONAL.rglob("test_*.py")) if direct_starts(path)]
+    assert len(modules) > 15
+    left_out = [
+        str(path.relative_to(TESTS))
+        for path in modules
+        if not any(starts_processes(path, (name,), TESTS) for name in names_of_tests(path))
+    ]
+    assert left_out == []
+
+
+@pytest.mark.parametrize("fixture", ["server", "server_on_s3", "stack", "s3_stack", "servers", "spark"])
+def test_the_fixtures_of_all_tests_start_processes(fixture: str) -> None:
+    assert starts_processes(FUNCTIONAL / "v1" / "test_load.py", (fixture,), TESTS)
 
 
 CASES = """

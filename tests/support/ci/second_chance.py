@@ -28,6 +28,8 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.ci.processes import starts_a_process
+
 VARIABLE: Final = "TURNSTILE_RECORDS"
 """Names the file in which a session records failures."""
 
@@ -37,21 +39,15 @@ KINDS: Final = frozenset(
 )
 """Kinds of tests (folders of ``tests``) whose tests all start processes."""
 
-FUNCTIONAL: Final = frozenset({"server", "server_on_s3", "servers", "spark", "stack", "s3_stack"})
-"""Fixtures that start processes, by which functional tests are told apart."""
-
-SUBJECTS: Final = frozenset({"fleet"})
-"""Folders of functional tests that start servers by fixtures of their own."""
-
 ATTEMPT_S: Final = 600
 """How long the second run of one test may take."""
 
 
-def starts_processes(path: Path, fixtures: Sequence[str], root: Path) -> bool:
-    """Whether a test in ``path`` (below ``root``, the folder of tests) with these fixtures gets a
-    second chance."""
-    kind, *below = path.relative_to(root).parts
-    return kind in KINDS or (kind == "functional" and (below[0] in SUBJECTS or not FUNCTIONAL.isdisjoint(fixtures)))
+def starts_processes(path: Path, names: Sequence[str], root: Path) -> bool:
+    """Returns whether a test in ``path`` (below ``root``, the folder of tests) gets a second
+    chance. ``names`` are its function and its fixtures; of a functional test they tell."""
+    kind = path.relative_to(root).parts[0]
+    return kind in KINDS or (kind == "functional" and starts_a_process(path, names, root))
 
 
 class Recorder:
