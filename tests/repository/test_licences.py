@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from tests.support.repository import ROOT
+from tests.support.store.dynoxide import CRATE, VERSION
 
 OPEN: Final = {
     "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0", "MPL-2.0",
@@ -120,7 +121,7 @@ def test_everything_that_comes_with_them_is_open_too() -> None:
 
 
 def test_the_licence_of_dynoxide_is_that_of_its_crate() -> None:
-    sources = list((Path.home() / ".cargo/registry/src").glob("*/dynoxide-rs-*/Cargo.toml"))
+    sources = list((Path.home() / ".cargo/registry/src").glob(f"*/{CRATE}-{VERSION}/Cargo.toml"))
     if not sources:
-        pytest.skip("the crate was not built here")
+        pytest.skip(f"the crate was not built here in version {VERSION}")
     assert tomllib.loads(sources[0].read_text())["package"]["license"] == listed()["dynoxide-rs"]

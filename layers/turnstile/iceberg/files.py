@@ -40,6 +40,9 @@ _CACHE_BYTES: Final = 96 * 1024 * 1024
 _DECODED_FACTOR: Final = 6
 """Bytes of memory that a decoded file takes for each byte of its JSON."""
 
+FOLDER_MARK: Final = "metadata/.turnstile-staged"
+"""An empty file that makes the folder of metadata files."""
+
 _NUMBER: Final = re.compile(r"(\d{1,9})-.*|v(\d{1,9})\..*")
 
 
@@ -189,7 +192,7 @@ class MetadataFiles:
         """Makes the folder of metadata files below a location of a file system: DuckDB writes its
         manifests there before there is a table, and makes no folder. Elsewhere there are none."""
         if location.startswith("file:"):
-            self._storages.open(location).put_if_absent("metadata/.turnstile-staged", b"")
+            self._storages.open(location).put_if_absent(FOLDER_MARK, b"")
 
     def encode(self, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None) -> bytes:
         """Returns the bytes of a file; raises TooLarge as ``write``."""

@@ -107,8 +107,7 @@ class CheckpointWriter:
 
     def _write_v2(self, now_ms: int, guard: Guard) -> WrittenCheckpoint | None:
         version = self._state.version
-        unique = uuid.uuid5(_NAMESPACE, f"{self._state.metadata.get('id')}/{version}")
-        name = f"{version:020d}.checkpoint.{unique}.json"
+        name = name_of(self._state.metadata.get("id"), version)
         path = f"{LOG}{name}"
         if self._storage.stat(path) is not None:
             return None
@@ -181,6 +180,12 @@ class CheckpointWriter:
         vectors = adds.field("deletionVector").drop_null()
         self.totals.vectors += len(vectors)
         self.totals.deleted += (compute.sum(vectors.field("cardinality")).as_py() or 0) if len(vectors) else 0
+
+
+def name_of(metadata_id: object, version: int) -> str:
+    """Returns the file name of a checkpoint of the second kind: each attempt has the same."""
+    unique = uuid.uuid5(_NAMESPACE, f"{metadata_id}/{version}")
+    return f"{version:020d}.checkpoint.{unique}.json"
 
 
 def write_checksum(storage: LogStorage, state: TableState, totals: Totals, upkeep: Upkeep, now_ms: int) -> bool:

@@ -24,7 +24,7 @@ from turnstile.delta.log.lines import where_of
 from turnstile.maintenance.file_actions import actions_of_line
 from turnstile.planning.changes import commits_of
 from turnstile.planning.core.plans import Plan, PlanStatistics, PredicateOf, ScanPlanner
-from turnstile.planning.core.predicates import TableColumns
+from turnstile.planning.core.predicates import Predicate, TableColumns
 from turnstile.planning.core.roots import columns_of_table
 from turnstile.planning.judging import may_match
 from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of
@@ -78,7 +78,7 @@ def page_of_appends(world: World, planner: ScanPlanner, table: TableHead, questi
     definition = planner.plan(table, version=version, limit=1)
     columns = TableColumns(definition.metadata)
     predicate = resolve_predicate(question.predicate, columns)
-    digest = hashlib.sha256(str(predicate).encode()).hexdigest()[:16]
+    digest = digest_of(predicate)
     first = 0 if question.page is None else _row(question.page, _Place(after, version, digest, 0))
     leaf = Leaf(
         LeafMaker(columns.schema, columns_of_table(columns.schema)).table(_added_files(world, table, after, version))
@@ -93,6 +93,11 @@ def page_of_appends(world: World, planner: ScanPlanner, table: TableHead, questi
     following = seal(_Place(after, version, digest, more[0])) if more else None
     statistics = PlanStatistics(len(files), sum(file.size for file in files), tail_versions=version - after)
     return Plan(version, files, statistics, following, definition.protocol, definition.metadata)
+
+
+def digest_of(predicate: Predicate | None) -> str:
+    """Returns the digest of a predicate in page tokens."""
+    return hashlib.sha256(str(predicate).encode()).hexdigest()[:16]
 
 
 def _added_files(world: World, table: TableHead, after: int, version: int) -> list[Add]:

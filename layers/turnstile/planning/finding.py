@@ -96,7 +96,7 @@ class FileFinder:
         size = page_size(max_results)
         predicate = parsed_of_files(parsed.files) if parsed.files else None
         levels = to_text(msgspec.structs.replace(parsed, catalog=fold(parsed.catalog), files=None))
-        digest = hashlib.sha256(f"{levels}\0{parsed.files}".encode()).hexdigest()[:24]
+        digest = digest_of(levels, parsed.files)
         place = _Place(digest) if page_token is None else _place(page_token, digest)
         matches = self._finder.find(levels, page_token=place.levels, max_results=MAX_TABLES)
         found = list[FilesOfTable]()
@@ -144,6 +144,12 @@ def _tables(matches: MatchPage, place: _Place) -> list[tuple[Path, str]]:
     if at is None:
         raise bad_token("goes on at a table that is not there any more")
     return tables[at:]
+
+
+def digest_of(levels: str, files: str | None) -> str:
+    """Returns the digest of a query in page tokens: of the part for tables, and of the predicate of
+    files."""
+    return hashlib.sha256(f"{levels}\0{files}".encode()).hexdigest()[:24]
 
 
 def _place(text: str, digest: str) -> _Place:

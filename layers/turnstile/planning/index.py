@@ -9,7 +9,6 @@ overrides another one goes to the leaf of that one.
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -39,7 +38,7 @@ from turnstile.planning.core.roots import (
     sort_key,
 )
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES
-from turnstile.planning.leaves import DeadPaths, Leaf, LeafMaker, chunks, path_lists, write_leaf
+from turnstile.planning.leaves import DeadPaths, Leaf, LeafMaker, chunks, digest_of, path_lists, write_leaf
 from turnstile.planning.totals import Totals
 from turnstile.planning.upkeep import StoredRoot
 from turnstile.store.core.errors import StorageFault
@@ -56,7 +55,7 @@ _CLUSTERING: Final = "delta.clustering"
 def read_leaf(storage: LogStorage, ref: LeafRef) -> Leaf:
     """Returns a leaf. Raises StorageFault if it is gone or differs from the root's digest."""
     file = storage.read(f"{FOLDER}{ref.name}", ref.size + 1)
-    if file is None or hashlib.blake2b(file[0], digest_size=16).digest() != ref.digest:
+    if file is None or digest_of(file[0]) != ref.digest:
         problem = f"the file {ref.name} of the table's index is {'gone' if file is None else 'not what was written'}"
         raise StorageFault(problem, remedy="try again: the index is built anew", path=f"{FOLDER}{ref.name}")
     return Leaf.of(file[0])

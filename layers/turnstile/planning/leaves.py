@@ -183,8 +183,12 @@ def write_leaf(rows: pa.Table, cluster: Sequence[int], columns: int, name: str) 
     content = sink.getvalue()
     first = tuple(rows[f"l{at}"][0].as_py() for at in cluster)
     bounds = tuple(_summary(rows, at) for at in range(columns))
-    digest = hashlib.blake2b(content, digest_size=16).digest()
-    return LeafRef(name, len(content), digest, len(rows), first, bounds), content
+    return LeafRef(name, len(content), digest_of(content), len(rows), first, bounds), content
+
+
+def digest_of(content: bytes) -> bytes:
+    """Returns the digest of a leaf's file, which the root keeps."""
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def _summary(rows: pa.Table, at: int) -> Bound:

@@ -44,10 +44,15 @@ def group_request(
         body["changes"] = changes.bodies()
         if not has_journal:
             # Its id is an idempotency key of the server, so every content has one of its own.
-            body["id"] = str(uuid.uuid5(uuid.UUID(id), attempt))
+            body["id"] = attempt_id(id, attempt)
         if catalog_reads is not None:
             body["catalog_reads"] = catalog_reads.bodies()
     return Group(id, parts.txn_id, body)
+
+
+def attempt_id(id: str, attempt: str) -> str:
+    """Returns the id that an attempt of the transaction ``id`` is sent with."""
+    return str(uuid.uuid5(uuid.UUID(id), attempt))
 
 
 def table_read(table_id: str, version: int, slack: int, predicates: Mapping[str, str]) -> dict[str, Any]:

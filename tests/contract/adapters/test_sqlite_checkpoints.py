@@ -58,8 +58,7 @@ def checkpoints(connection: Connection) -> Iterator[Checkpoints]:
     yield made
     closing = threading.Thread(target=made.close, daemon=True)  # one that waits for ever must not stop the tests
     closing.start()
-    closing.join(30)
-    assert not closing.is_alive()
+    join(closing)
 
 
 def wait_for(connection: Connection, count: int) -> None:

@@ -59,6 +59,11 @@ def decode(key: str, data: bytes) -> Row:
     return row
 
 
+def digest_of(writes: Sequence[Write]) -> bytes:
+    """Returns the digest of a transaction's writes, which is kept with its token."""
+    return hashlib.sha256(_MEMBERS.encode([(type(write).__name__, write) for write in writes])).digest()
+
+
 class SqliteRefs:
     """Rows by key. A conditional write reads the row, evaluates the clauses and writes it in one
     transaction.
@@ -124,7 +129,7 @@ class SqliteRefs:
             raise ValueError("a transaction cannot include multiple operations on one row")
         if len(writes) > TRANSACT_MAX:
             raise ValueError(f"transact_write_items: {len(writes)} writes are more than {TRANSACT_MAX}")
-        digest = hashlib.sha256(_MEMBERS.encode([(type(write).__name__, write) for write in writes])).digest()
+        digest = digest_of(writes)
         now_ms = self._clock.now_ms()
 
         def run(connection: apsw.Connection) -> AllAccepted | SomeRejected:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from turnstile.access.authorizer import Guard
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Request, current
 from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.reader import CatalogReader
@@ -25,6 +25,12 @@ T = TypeVar("T")
 
 FINAL: Final = (400, 404, 406, 409, 413, 422)
 """Statuses of final refusals: the same request is refused again, also after further changes."""
+
+
+def digest_of(request: Request) -> str:
+    """Returns the digest by which a repetition of a request is recognised."""
+    text = f"{request.method} {request.path}?{sorted(request.query.items())}\n".encode() + request.body
+    return hashlib.sha256(text).hexdigest()
 
 
 def once(
@@ -50,7 +56,6 @@ def once(
         status_of: the status of a refusal; one of ``FINAL`` is stored.
     """
     request = current()
-    text = f"{request.method} {request.path}?{sorted(request.query.items())}\n".encode() + request.body
 
     def final(error: TurnstileError) -> int:
         status = status_of(error)
@@ -64,7 +69,7 @@ def once(
         world,
         reader,
         key=world.space.request(catalog, guard.principal.name, key.lower()),
-        asked=hashlib.sha256(text).hexdigest(),
+        asked=digest_of(request),
         final=final,
         pause=time.sleep,
         queued=True,

@@ -204,5 +204,9 @@ def _written_name(catalog: str) -> str:
 
 
 def _id(name: str) -> str:
-    """A uuid for entities without one: the realm, and old catalogs."""
-    return str(uuid.uuid5(_IDS, f"{services().world.space.realm}/{name.casefold()}"))
+    return id_of(services().world.space.realm, name)
+
+
+def id_of(realm: str, name: str) -> str:
+    """Returns a uuid for entities without one: the realm (its name is empty), and old catalogs."""
+    return str(uuid.uuid5(_IDS, f"{realm}/{name.casefold()}"))

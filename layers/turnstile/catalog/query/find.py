@@ -105,13 +105,17 @@ class Finder:
         size = page_size(max_results)
         catalog = fold(parsed.catalog)
         spelling = to_text(msgspec.structs.replace(parsed, catalog=catalog))  # the same for all spellings of the query
-        kind = f"find/{hashlib.sha256(spelling.encode()).hexdigest()[:32]}"
-        start = self._as_of_reader.page(catalog, "", kind, as_of, page_token)
+        start = self._as_of_reader.page(catalog, "", token_kind_of(spelling), as_of, page_token)
         walk = _Walk(self._reader, self._properties if as_of is None else None, start.moment, start.after)
         hits, end = _page(walk, parsed, size)
         token = None if end is None else start.following(end)
         moment = start.moment
         return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.with_names(hits)), token, moment.versions)
+
+
+def token_kind_of(spelling: str) -> str:
+    """Returns the member ``kind`` of the page tokens of a query."""
+    return f"find/{hashlib.sha256(spelling.encode()).hexdigest()[:32]}"
 
 
 def whole_answer(reader: CatalogReader, tree: Tree, query: Query, visits_max: int) -> tuple[dict[str, Entity], int]:

@@ -161,7 +161,7 @@ class Journal:
         """
         obj = _pack(group, part)[0]
         change = rows.commit_entry(self._world.space.transaction(group.id), obj, self._world.clock.now_ms())
-        return msgspec.structs.replace(group, id=str(uuid.uuid5(uuid.UUID(group.id), obj)), entry=change), obj
+        return msgspec.structs.replace(group, id=entry_id(group.id, obj), entry=change), obj
 
     def resume(self, entry: JournalRow) -> tuple[GroupRequest, GroupRatified | GroupRefused]:
         """Sends an announced group again, for any sender: the outcome is that of the first accepted
@@ -340,6 +340,11 @@ def _moving(id: str) -> StateConflict:
         remedy="send the same request again",
         retry_after_ms=100,
     )
+
+
+def entry_id(id: str, obj: str) -> str:
+    """Returns the id of the entries of the transaction ``id`` that was announced with ``obj``."""
+    return str(uuid.uuid5(uuid.UUID(id), obj))
 
 
 def _pack(group: GroupRequest, part: CatalogPart | None = None) -> tuple[str, bytes]:
