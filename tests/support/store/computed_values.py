@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -146,6 +147,9 @@ def _rows() -> Iterator[str]:
     ordered = message | {
         "attributes": {"SentTimestamp": str(NOW_MS), "MessageGroupId": "g", "MessageDeduplicationId": "d"}
     }
+    by_content = message | {
+        "attributes": {"SentTimestamp": str(NOW_MS), "MessageDeduplicationId": sha256(b"{}").hexdigest()}
+    }
     data = {"sequenceNumber": "49", "data": "e30=", "approximateArrivalTimestamp": NOW_MS / 1000}
     record = {
         "eventSource": "aws:kinesis", "eventSourceARN": "arn:aws:kinesis:eu-west-1:1:stream/rows",
@@ -155,6 +159,7 @@ def _rows() -> Iterator[str]:
         ("message", deliveries._message(message)),
         ("message with a key", deliveries._message(keyed)),
         ("message of a group", deliveries._message(ordered)),
+        ("message with the digest of its body", deliveries._message(by_content)),
         ("record of a stream", deliveries._stream_record(record)),
     ):
         yield f"delivery {what} {delivery.identity} {deliveries.refused_path(delivery)}"
