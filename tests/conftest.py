@@ -79,8 +79,8 @@ def slow_files_first(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Captured output is cut to its end. A failed test that starts processes is marked: only then is
-    it worth the time to find out."""
+    """Captured output is cut to its end. A failed test that starts processes is marked; finding
+    that out for every test would take seconds."""
     report = yield
     if report.failed:
         from tests.support.ci.second_chance import MARKER, starts_processes

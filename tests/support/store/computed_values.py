@@ -216,8 +216,8 @@ def files() -> Iterator[str]:
     yield f"refused rows {row_batches.REFUSED}"
     yield f"checks {checks.FOLDER}"
     yield f"backup {copies.STORE_FILE} {copies.MANIFEST_FILE}"
-    home = Home.at("/home")
-    settings = ServerSettings("/home")
+    home = Home.at("/srv")
+    settings = ServerSettings("/srv")
     yield f"home store {settings.store}"
     yield f"home lake {settings.lake_root}"
     for name, _ in inspect.getmembers(Home, lambda member: isinstance(member, property)):
