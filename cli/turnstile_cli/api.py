@@ -123,9 +123,10 @@ class Api:
                 error.remedy = "ask an admin; 'turnstile find /main/*/*' lists the tables that you may see"
             raise
 
-    def unreadable_heads(self) -> list[dict[str, Any]]:
-        """The rows of tables that are damaged: ``key`` and ``message`` of each."""
-        return list(self.get("/v1/tables", max_results=1).get("unreadable", ()))
+    def unreadable_rows(self, path: str = "/v1/tables") -> list[dict[str, Any]]:
+        """The damaged rows that the listing under ``path`` leaves out: ``key`` and ``message`` of
+        each."""
+        return list(self.get(path, max_results=1).get("unreadable", ()))
 
     def _request(
         self,

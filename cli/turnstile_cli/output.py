@@ -52,6 +52,12 @@ def say(text: str) -> None:
     console().print(text)
 
 
+def say_unreadable(damaged: Iterable[dict[str, Any]]) -> None:
+    """Prints the rows that a listing leaves out because they are damaged."""
+    for row in damaged:
+        say(f"[bold red]unreadable[/bold red] {escape(row['message'])}: docs/operations.md has the remedy")
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
     """Prints a table for people, or ``empty`` if there are no rows. Columns whose name starts with
     ``#`` are right-aligned. A row that does not fit the width of the terminal is printed as a list

@@ -155,6 +155,7 @@ def list_(api: Api, *, output: Format) -> None:
         for c in response["clients"]
     )
     out.table("", ("client", "name", "roles", "admin", "created"), rows, empty="no clients")
+    out.say_unreadable(response.get("unreadable", ()))
 
 
 @clients.command("rotate")

@@ -267,7 +267,7 @@ def status(api: Api, *, output: Format) -> None:
         "tables_stuck": stopped["stuck"],
         "tables_recovering": stopped["recovering"],
     }
-    damaged = api.unreadable_heads()
+    damaged = api.unreadable_rows()
     if damaged:
         report["rows_unreadable"] = [row["key"] for row in damaged]
     service = running_service(api.home) if api.home else None
@@ -286,8 +286,7 @@ def status(api: Api, *, output: Format) -> None:
     if unpublished or not parts:
         parts.append(f"{unpublished} commits of {len(behind)} to publish" if unpublished else "everything is published")
     out.say("; ".join([f"{report['tables']} tables", *parts]))
-    for row in damaged:
-        out.say(f"[bold red]unreadable[/bold red] {escape(row['message'])}: docs/operations.md has the remedy")
+    out.say_unreadable(damaged)
     for state, names in stopped.items():
         for name in names:
             out.say(

@@ -37,14 +37,13 @@ def tables(api: Api, *, prefix: Prefix = "", output: Format) -> None:
             type="NoSuchTable",
         )
     heads.sort(key=lambda head: str(head["name"]))
-    damaged = api.unreadable_heads()
+    damaged = api.unreadable_rows()
     if output is Format.JSON:
         out.emit_json({"tables": heads, **({"unreadable": damaged} if damaged else {})})
         return
     rows = ((h["name"], h["state"], h["latest"], h["floor"], h["location"]) for h in heads)
     out.table("", ("table", "state", "#latest", "#published", "location"), rows, empty="no tables")
-    for row in damaged:
-        out.say(f"[bold red]unreadable[/bold red] {escape(row['message'])}")
+    out.say_unreadable(damaged)
 
 
 def _matches(name: str, prefix: str) -> bool:

@@ -38,14 +38,16 @@ def list_(api: Api, *, state: Only = None, output: Format) -> None:
     """List the transactions that one may commit, by id."""
     query = {} if state is None else {"state": state.value}
     entries = list(api.pages(_PATH, "transactions", **query))
+    damaged = api.unreadable_rows(_PATH)
     if output is Format.JSON:
-        out.emit_json({"transactions": entries})
+        out.emit_json({"transactions": entries, **({"unreadable": damaged} if damaged else {})})
         return
     rows = (
         (entry["id"], entry["state"], len(entry["commits"]), out.when(entry["created"]), out.when(entry["until"]))
         for entry in entries
     )
     out.table("", ("transaction", "state", "#tables", "announced", "open until"), rows, empty="no transactions")
+    out.say_unreadable(damaged)
 
 
 @transactions.command("show")

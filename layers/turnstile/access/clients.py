@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from turnstile.access.core.client_rows import MAX_KEEP_S, Client, delete_client, new_client, rotate_secret
 from turnstile.rights.grants import CLIENT_PREFIX, Principal, is_reserved
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
+from turnstile.store.damaged import DamagedRow, parse_rows
 from turnstile.store.ports import Rejected, World
 
 # 4 MiB, some 20 ms
@@ -101,10 +102,12 @@ class Clients:
             raise _missing(client_id)
         return client
 
-    def list(self) -> list[Client]:
-        """Returns all clients, oldest first. A scan: for people, not for programs."""
-        clients = [Client.from_row(row) for row in self._world.refs.scan("client")]
-        return sorted(clients, key=lambda client: (client.created, client.client_id))
+    def list(self) -> tuple[list[Client], list[DamagedRow]]:
+        """Returns all clients, oldest first, and the rows that cannot be read. A scan: for people,
+        not for programs."""
+        damaged: list[DamagedRow] = []
+        clients = parse_rows(Client, self._world.refs.scan(Client.kind), damaged)
+        return sorted(clients, key=lambda client: (client.created, client.client_id)), damaged
 
     def rotate(self, client_id: str, *, keep_s: int) -> ClientWithSecret:
         """Replace the secret; the present one counts for ``keep_s`` seconds more (0: no more).

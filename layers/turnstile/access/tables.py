@@ -25,6 +25,7 @@ from turnstile.rights.grants import Principal
 from turnstile.rights.rules import Chain, Rule, is_permitted, see_table
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound, PermissionDenied
+from turnstile.store.core.rows import require_readable
 from turnstile.store.ports import World
 
 STALE_MS: Final = 5_000
@@ -145,9 +146,9 @@ class TableAuthorizer:
         return self._names.get(table_id) or self._read(table_id)
 
     def _read(self, table_id: str) -> Target:
-        """The same from the table's row: one request. Raises NotFound."""
+        """The same from the table's row: one request. Raises NotFound, UnreadableRow."""
         rows = self._refs.read_many([self._space.table(table_id), self._space.external(table_id)])
-        for row in rows.values():
+        for row in map(require_readable, rows.values()):
             catalog, *path = str(row.get("name") or row["catalog"]).split(".")
             return self._keep(table_id, catalog, tuple(path))
         raise _missing(table_id)

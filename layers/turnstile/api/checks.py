@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
 
-from turnstile.api import clocks, folders, import_checks
+from turnstile.api import clocks, damage, folders, import_checks
 from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
 from turnstile.delta.core.attention import Attention
-from turnstile.delta.core.head import TableHead, tail_by_version
-from turnstile.store.core.errors import TurnstileError, UnreadableRow
+from turnstile.delta.core.head import ACTIVE, RECOVERING, STUCK, TableHead, tail_by_version
+from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.names import LOG
 from turnstile.store.core.rows import IDENTITY, TASK
+from turnstile.store.damaged import DamagedRow, parse_rows, text_of
 from turnstile.store.ports import LogStorage, Obj, World
 from turnstile_release import version
 
@@ -33,8 +33,6 @@ FOLDER: Final = "_turnstile_checks"
 
 SKEW_MS: Final = 60_000
 """The largest allowed difference of clocks (docs/invariants.md, "Assumptions")."""
-
-_PAGE: Final = 512
 
 _MANY: Final = 2
 """So many tables without a folder are a lake that was moved."""
@@ -81,7 +79,7 @@ def run(world: World, lake_root: str) -> Checks:
         ("storage", _REMEDY_S3, _storage(world, lake_root)),
         ("tables", _REMEDY_STORE, _tables(world)),
         ("folders", _REMEDY_S3, _folders(world)),
-        ("clocks", _REMEDY_STORE, _clocks(world)),
+        ("clocks", _REMEDY_STORE, _rows(world)),
         ("imports", _REMEDY_STORE, _imports(world)),
     ):
         try:
@@ -184,27 +182,18 @@ def _tables(world: World) -> Iterator[Check]:
     states: Counter[str] = Counter()
     now_ms = world.clock.now_ms()
     stopped = []
-    damaged = list[str]()
     waiting = 0
     oldest_ms = now_ms
-    for row in world.refs.scan("table"):
-        try:
-            TableHead.from_row(row)
-        except UnreadableRow as error:
-            damaged.append(error.message)
-            continue
-        states[row["state"]] += 1
-        if row["state"] in ("stuck", "recovering"):
-            stopped.append(f"{row['name']} ({row['state']})")
-        elif row["state"] == "active" and row["floor"] < row["latest"]:
+    for head in parse_rows(TableHead, world.refs.scan(TableHead.kind), []):
+        states[head.state] += 1
+        if head.state in (STUCK, RECOVERING):
+            stopped.append(f"{head.name} ({head.state})")
+        elif head.state == ACTIVE and head.floor < head.latest:
             waiting += 1
-            places = tail_by_version(TableHead.from_row(row))
+            places = tail_by_version(head)
             since_ms = min(place.entry.ratified_ms for place in places if not place.published)
             oldest_ms = min(oldest_ms, since_ms)
     yield Check("tables", "ok", f"{sum(states.values())} tables: " + (_counts(states) or "none"))
-    if damaged:
-        more = f", and {len(damaged) - 3} more" if len(damaged) > 3 else ""
-        yield Check("rows", "failed", "; ".join(damaged[:3]) + more, _REMEDY_ROW)
     if stopped:
         names = ", ".join(sorted(stopped)[:5]) + (f" and {len(stopped) - 5} more" if len(stopped) > 5 else "")
         yield Check("stuck", "failed", names, "turnstile repair --all shows the reason and the remedy")
@@ -246,21 +235,23 @@ def _remedy_of_gone(locations: list[str]) -> str:
     )
 
 
-def _clocks(world: World) -> Iterator[Check]:
-    """Times in rows that a clock which was ahead has written. One pass over the rows."""
+def _rows(world: World) -> Iterator[Check]:
+    """Rows that cannot be read, and times in rows that a clock which was ahead has written. One
+    pass over the rows of every kind."""
     now_ms = world.clock.now_ms()
     found = list[clocks.Ahead]()
-    after = ""
-    while True:
-        rows, after = world.refs.scan_part(clocks.KINDS, after=after, limit=_PAGE)
-        for row in rows:
-            with suppress(UnreadableRow):  # reported with the tables, or where it is used
-                found += clocks.ahead(row, now_ms)
-        if not after:
-            break
+    damaged = list[DamagedRow]()
+    for row in damage.readable_rows(world.refs, damaged):
+        if row["kind"] in clocks.KINDS:
+            found += clocks.ahead(row, now_ms)
+    if damaged:
+        yield Check("rows", "failed", text_of(damaged), _REMEDY_ROW)
+    yield _clocks(found)
+
+
+def _clocks(found: list[clocks.Ahead]) -> Check:
     if not found:
-        yield Check("clocks", "ok", "no row has a time that only a clock which was ahead can have written")
-        return
+        return Check("clocks", "ok", "no row has a time that only a clock which was ahead can have written")
     found.sort(key=lambda each: -each.ahead_ms)
     more = f", and {len(found) - 3} more" if len(found) > 3 else ""
     text = "a clock was ahead when these were written: " + "; ".join(map(clocks.description_of, found[:3])) + more
@@ -268,7 +259,7 @@ def _clocks(world: World) -> Iterator[Check]:
         "see that the clocks of all servers are synchronised; ends of leases, pauses and turns among them count as "
         "over already"
     )
-    yield Check("clocks", "warning", text, remedy)
+    return Check("clocks", "warning", text, remedy)
 
 
 def _imports(world: World) -> Iterator[Check]:

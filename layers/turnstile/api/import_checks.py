@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.core.location_rows import Location
-from turnstile.store.core.errors import UnreadableRow
+from turnstile.store.damaged import parse_rows
 from turnstile.store.ports import World
 
 UNDER_WAY_MS: Final = 15 * 60_000
@@ -34,13 +34,9 @@ def half_imported(world: World) -> Iterator[HalfImported]:
     now_ms = world.clock.now_ms()
     while True:
         rows, after = world.refs.scan_part((Location.kind,), after=after, limit=_PAGE)
-        for row in rows:
-            try:
-                owner = Location.from_row(row)
-            except UnreadableRow:  # reported where it is used
-                continue
+        for owner in parse_rows(Location, rows, []):
             if owner.importing and now_ms - owner.created >= UNDER_WAY_MS:
-                yield HalfImported(row["key"].removeprefix(prefix), owner.catalog, owner.created)
+                yield HalfImported(owner.key.removeprefix(prefix), owner.catalog, owner.created)
         if not after:
             return
 

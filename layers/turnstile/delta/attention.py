@@ -8,6 +8,7 @@ from typing import Final
 
 from turnstile.delta.core import attention as core
 from turnstile.delta.core.attention import Attention, Part, Seen, next_part
+from turnstile.store.core.errors import UnreadableRow
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
@@ -88,8 +89,22 @@ class Rounds:
             go_on: whether there is time for more.
             retry: is given the ids of the tables that earlier runs left, before anything else;
                 returns the rest again.
+
+        Raises:
+            UnreadableRow: the row of the schedule is damaged. All rows were looked at before, as
+                far as the time sufficed.
         """
-        before = self.attention.read()
+        try:
+            before = self.attention.read()
+        except UnreadableRow:
+            after = ""
+            while go_on():
+                rows, after = self._world.refs.scan_part(self._kinds, after=after, limit=PAGE)
+                for _ in look(rows):  # cannot be noted
+                    pass
+                if not after:
+                    break
+            raise
         part = next_part(before, None)
         mark = self._world.ids.uuid()[:8]
         last = part.after
@@ -113,8 +128,11 @@ class Rounds:
 
     def retry(self, retry: Callable[[Iterable[str]], Iterable[str]]) -> None:
         """Tries the tables that were left, and looks at no rows; ``retry`` as of ``run``. A read
-        where none was left."""
-        before = self.attention.read()
+        where none was left. Does nothing where the row is damaged, which ``run`` reports."""
+        try:
+            before = self.attention.read()
+        except UnreadableRow:
+            return
         mark = self._world.ids.uuid()[:8]
         if before.noted:
             left = frozenset(core.note_of(table_id, mark) for table_id in retry(before.tables()))

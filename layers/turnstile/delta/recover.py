@@ -52,10 +52,11 @@ from turnstile.delta.log.state import read_state
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
 from turnstile.delta.soundness.judge import folder_fault
-from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, Throttled, UnreadableRow
+from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, Throttled
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import LOG, STAGED, inline_unique, published_path, staged_file
 from turnstile.store.core.writes import Change
+from turnstile.store.damaged import parse_rows
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import PIECE_BYTES, Accepted, LogStorage, Stat, World
 
@@ -221,11 +222,8 @@ def mark_all_restored(world: World) -> int:
     in.
     """
     count = 0
-    for row in world.refs.scan("table"):
-        try:
-            head = TableHead.from_row(row)
-        except UnreadableRow:
-            continue
+    for found in parse_rows(TableHead, world.refs.scan(TableHead.kind), []):
+        head = found
         while may_be_restored(head):
             head = head_of(world.refs.write(mark_restored(head, world.clock.now_ms())).row, head.table_id)
         count += head.state == RECOVERING

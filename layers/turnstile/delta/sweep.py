@@ -18,10 +18,10 @@ import msgspec
 
 from turnstile.delta.attention import AttentionRow
 from turnstile.delta.commits import is_large
-from turnstile.delta.core.attention import Seen, next_part, note_of
+from turnstile.delta.core.attention import Attention, Seen, next_part, note_of
 from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, TableHead, tail_by_version
 from turnstile.delta.publish import Published, Publisher, TableUnread
-from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.errors import TurnstileError, UnreadableRow
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World, rows_between
 
@@ -155,8 +155,9 @@ def publish_tables(
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """``tables`` HEADs looked at; ``unreadable`` rows that could not be parsed; ``round`` the
-    results of the others; ``complete`` False when time ended the scan: the next one begins there.
+    """``tables`` HEADs looked at; ``unreadable`` rows that could not be parsed, that of the work
+    list (without a table) among them; ``round`` the results of the others; ``complete`` False when
+    time ended the scan: the next one begins there.
     """
 
     tables: int
@@ -190,6 +191,12 @@ class _Look:
             last_turn = head.state == STUCK or head.table_id in self._failed
             self.due[any(map(is_large, tail_by_version(head)))].append((last_turn, _waiting_since(head), head.table_id))
 
+    def report_list(self, error: UnreadableRow) -> None:
+        """Reports that the row of the work list is damaged, once."""
+        failed = Failed("", "UnreadableRow", error.message, unread=True)
+        if failed not in self.unreadable:
+            self.unreadable.append(failed)
+
 
 class Sweeper:
     """Finds tables with unpublished commits, and publishes them, longest waiting first. Its memory
@@ -219,21 +226,21 @@ class Sweeper:
         were some seconds ago: it only chooses tables, and reads their HEADs again; tables that it
         misses wait a minute.
         """
-        self._record_release()
         look = _Look(self._failed)
-        last, complete = self._scan(look, self._rows(), until_ms)
-        self._after = "" if complete else last
-        return self._swept(look, complete=complete, until_ms=until_ms, each_ms=each_ms, workers=workers)
+        self._record_release(look)
+        return self._sweep_all(look, until_ms=until_ms, each_ms=each_ms, workers=workers)
 
     def sweep_part(self, *, until_ms: int, each_ms: int, rows_max: int, workers: int = 8) -> Swept:
         """As ``sweep``, of the noted tables, and besides of the next ``rows_max`` rows of refs; or
         of all HEADs, after a request for a full pass. So its reads do not grow with the number of
-        tables.
+        tables. Where the row of the list is damaged, it looks at all HEADs, as ``sweep`` does.
         """
-        self._record_release()
-        before = self._attention.read()
-        part = next_part(before, self._part_after)
         look = _Look(self._failed)
+        self._record_release(look)
+        before = self._read_attention(look)
+        if before is None:
+            return self._sweep_all(look, until_ms=until_ms, each_ms=each_ms, workers=workers)
+        part = next_part(before, self._part_after)
         noted = self._world.refs.read_many([self._world.space.table(table_id) for table_id in before.tables()])
         for row in noted.values():
             look.at(row)
@@ -263,12 +270,25 @@ class Sweeper:
         """Has the following ``sweep_part`` look at all HEADs once."""
         self._attention.want_full_pass()
 
-    def _record_release(self) -> None:
+    def _record_release(self, look: _Look) -> None:
         """The first sweep of a process records which version of the code works on this store."""
-        if self._release:
+        if self._release and self._read_attention(look) is not None:
             day = datetime.fromtimestamp(self._world.clock.now_ms() / 1000, UTC).date().isoformat()
             self._attention.add_release(self._release, day)
             self._release = ""
+
+    def _read_attention(self, look: _Look) -> Attention | None:
+        """The work list; None for a damaged row, which ``look`` reports."""
+        try:
+            return self._attention.read()
+        except UnreadableRow as error:
+            look.report_list(error)
+            return None
+
+    def _sweep_all(self, look: _Look, *, until_ms: int, each_ms: int, workers: int) -> Swept:
+        last, complete = self._scan(look, self._rows(), until_ms)
+        self._after = "" if complete else last
+        return self._swept(look, complete=complete, until_ms=until_ms, each_ms=each_ms, workers=workers)
 
     def _scan(self, look: _Look, rows: Iterable[Row], until_ms: int) -> tuple[str, bool]:
         """Looks at ``rows`` for half of the time; returns the last key, and whether it was at all

@@ -5,12 +5,15 @@ engines with their own upkeep (``holders.holders_of``: whether older versions ha
 a read of the log).
 
 A failed read is an error, never "no pins": then nothing is removed. A holder of an unknown version
-holds all of them.
+holds all of them. A transaction with a damaged row holds all versions of the tables that were
+announced under its id. Where these are not kept any more, it may hold any table, and there are no
+pins of any: the error names the row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -26,9 +29,12 @@ from turnstile.delta.past import version_at
 from turnstile.maintenance.core.pins import Pin
 from turnstile.maintenance.core.retention import FILES, LOG, retention_ms
 from turnstile.maintenance.holders import MARGIN_MS, live, snapshots_with
-from turnstile.store.core.errors import NotFound, StateConflict, UnsupportedTable
+from turnstile.store.core.errors import NotFound, StateConflict, UnreadableObj, UnreadableRow, UnsupportedTable
 from turnstile.store.core.locations import normalise
+from turnstile.store.damaged import DamagedRow, parse_row, parse_rows
 from turnstile.store.ports import World
+
+_UNKNOWN: Final = "which tables this transaction needs is not known, so nothing of any table is removed"
 
 
 class TablePins(msgspec.Struct, frozen=True):
@@ -68,7 +74,11 @@ class Pins:
         """
         now = self._world.clock.now_ms()
         kept_ms = self.files_ms(head) if files_ms is None else files_ms
-        open_entries = list(self._transactions(head))
+        damaged = list[DamagedRow]()
+        open_entries = list(self._transactions(head, damaged))
+        prefix = self._world.space.transaction("")
+        by_id = {row.key.removeprefix(prefix): row for row in damaged}
+        unknown = [id for id, row in by_id.items() if head.table_id in self._unknown_tables(id, row)]
         tree = self._reader.current(head.catalog)
         snapshots = list(snapshots_with(head, tree, self._reader.store))
         owner = self.owner(head)  # the last: a clone of a snapshot is in it before the snapshot loses its name
@@ -79,10 +89,11 @@ class Pins:
             *self._moments(head, tree, now),
             *(self._snapshot(head, snapshot) for snapshot in snapshots),
             *(_base_pin(head, entry) for entry in open_entries),
+            *(Pin(0, None, "transaction", id) for id in unknown),
             *self._clones(owner),
             *(_registered_pin(reader) for reader in live(owner, now)),
         )
-        since = [entry.created for entry in open_entries if head.table_id in entry.written]
+        since = [entry.created for entry in open_entries if head.table_id in entry.written] + [0 for _ in unknown]
         return TablePins(pins, owner, min(since, default=None))
 
     def _properties(self, head: TableHead) -> dict[str, str]:
@@ -120,13 +131,25 @@ class Pins:
             version = self._version(head, snapshot.at // 1000)
         return Pin(version, version, "snapshot", snapshot.name)
 
-    def _transactions(self, head: TableHead) -> Iterator[JournalRow]:
+    def _transactions(self, head: TableHead, damaged: list[DamagedRow]) -> Iterator[JournalRow]:
         """Announced transactions that may still be committed, also transactions past their end that
-        are not aborted yet."""
-        for row in self._world.refs.scan(JournalRow.kind):
-            entry = JournalRow.from_row(row)
+        are not aborted yet; adds those that cannot be read to ``damaged``."""
+        for entry in parse_rows(JournalRow, self._world.refs.scan(JournalRow.kind), damaged):
             if entry.state == OPEN and (head.table_id in entry.written or head.table_id in entry.read):
                 yield entry
+
+    def _unknown_tables(self, id: str, row: DamagedRow) -> frozenset[str]:
+        """The tables that a transaction with a damaged row may name. Raises UnreadableRow where
+        that is not known: it may name any."""
+        from turnstile.delta.transactions.journal import tables_announced  # loaded for damaged rows alone
+
+        try:
+            tables = tables_announced(self._world, id)
+        except UnreadableObj as error:
+            raise UnreadableRow(row.key, f"{_UNKNOWN}: {error.message}") from error
+        if not tables:
+            raise UnreadableRow(row.key, f"{_UNKNOWN}: its commits are not kept any more")
+        return tables
 
     def files_ms(self, head: TableHead) -> int | None:
         """For how long the table keeps files that were removed, by its properties; None where they
@@ -148,8 +171,11 @@ class Pins:
         rows = self._world.refs.read_many([self._world.space.table(clone) for clone in sorted(owner.clones)])
         for clone in sorted(owner.clones):
             row = rows.get(self._world.space.table(clone))
-            pinned = TableHead.from_row(row).latest if row is not None else None
-            yield Pin(0, None, "clone", clone) if pinned is None else Pin(pinned, pinned, "clone", clone)
+            pinned = parse_row(TableHead, row, []) if row is not None else None
+            if pinned is None:
+                yield Pin(0, None, "clone", clone)
+            else:
+                yield Pin(pinned.latest, pinned.latest, "clone", clone)
 
 
 def _base_pin(head: TableHead, entry: JournalRow) -> Pin:

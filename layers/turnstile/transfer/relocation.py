@@ -41,6 +41,7 @@ from turnstile.delta.soundness.checkpoints import pointed_in
 from turnstile.delta.soundness.judge import expired_upto, ratified_sizes
 from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError
 from turnstile.store.core.locations import ancestors, location_after_move, normalise, overlap
+from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Change, Clause, Equals, Row, Set, Write
 from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, in_batches
 
@@ -109,24 +110,21 @@ class Relocator:
     def plan(self, old: str, new: str) -> Plan:
         """Reads all rows and the present trees, and looks at the log of each table below ``new``.
         Raises InvalidRequest for roots that overlap, or that are not absolute locations;
-        UnreadableRow: it may hold a location.
+        UnreadableRow: a row of these kinds is damaged, and may hold a location.
         """
         old = normalise(old)
         new = normalise(new)
         if overlap(old, new):
             raise InvalidRequest(f"{old} and {new} overlap", field="new", remedy="move the files beside the old root")
-        world = self._world
         locations = self._locations()
         zones = {
             at: row
             for at, row in locations.items()
             if Location.from_row(row).zone and location_after_move(at, old, new)
         }
-        heads = [TableHead.from_row(row) for row in world.refs.scan(TableHead.kind)]
-        rows = [
-            row for kind in ROWS for row in world.refs.scan(kind.kind) if location_after_move(row["location"], old, new)
-        ]
-        known = {head.table_id for head in heads} | {row["table_id"] for row in world.refs.scan(ExternalRow.kind)}
+        heads = [TableHead.from_row(row) for row in self._rows(TableHead)]
+        rows = [row for kind in ROWS for row in self._rows(kind) if location_after_move(row["location"], old, new)]
+        known = {head.table_id for head in heads} | {row["table_id"] for row in self._rows(ExternalRow)}
         below = {at: row for at, row in locations.items() if row.get("table_id") and location_after_move(at, old, new)}
         owners = {at: row for at, row in below.items() if row["table_id"] in known}
         problems = [*self._roots(old, new, locations, zones, owners), *_unfinished_imports(below)]
@@ -182,12 +180,18 @@ class Relocator:
 
     # -- what is read -------------------------------------------------------------------------------------------------
 
+    def _rows(self, of: type[StoredRow]) -> Iterator[Row]:
+        """Every row of a kind. Raises UnreadableRow for a damaged one, which names its key."""
+        for row in self._world.refs.scan(of.kind):
+            of.from_row(row)
+            yield row
+
     def _locations(self) -> dict[str, Row]:
         prefix = self._world.space.location("")
-        return {str(row["key"]).removeprefix(prefix): row for row in self._world.refs.scan(Location.kind)}
+        return {str(row["key"]).removeprefix(prefix): row for row in self._rows(Location)}
 
     def _trees(self) -> Iterator[Tree]:
-        for row in self._world.refs.scan(CatalogHead.kind):
+        for row in self._rows(CatalogHead):
             yield self._reader.unauthorized_at(str(row["name"]), row)
 
     def _entities(self, tree: Tree, kinds: tuple[str, ...]) -> Iterator[tuple[Path, Entity]]:
@@ -220,7 +224,7 @@ class Relocator:
                 yield error.message
 
     def _transactions(self) -> Iterator[str]:
-        for row in self._world.refs.scan(JournalRow.kind):
+        for row in self._rows(JournalRow):
             if row["state"] == OPEN:
                 yield f"transaction {row['id']} is open"
 

@@ -35,7 +35,7 @@ def test_i12_a_client_lives_as_its_plans_say(backend: Backend) -> None:
     made = clients.create("etl", ["b", "a"], admin=False, creator=OPERATOR)
     id = made.client.client_id
     assert clients.get(id) == made.client
-    assert clients.list() == [made.client]
+    assert clients.list() == ([made.client], [])
     assert clients.principal(id, made.secret) == Principal(id, frozenset({"a", "b"}))
 
     second = clients.rotate(id, keep_s=60)
@@ -47,7 +47,7 @@ def test_i12_a_client_lives_as_its_plans_say(backend: Backend) -> None:
     assert [clients.principal(id, one.secret) is not None for one in (made, second, third)] == [False, False, True]
 
     clients.delete(id)
-    assert clients.list() == []
+    assert clients.list() == ([], [])
     with pytest.raises(NotFound):
         clients.get(id)
     assert isinstance(here.refs.write(delete_client(made.client.key)), Rejected)

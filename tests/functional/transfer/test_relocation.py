@@ -17,7 +17,7 @@ from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.journal_rows import JournalRow, State
 from turnstile.delta.publish import Published
-from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError
+from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError, UnreadableRow
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
 from turnstile.transfer.relocation import Plan, Relocator
@@ -274,3 +274,12 @@ def test_every_row_that_holds_a_location_is_known_to_the_relocation() -> None:
     lines = (File(__file__).parents[2] / "unit" / "store" / "row_members.txt").read_text().splitlines()
     kinds = {line.partition(":")[0].strip() for line in lines if "location" in line.partition(":")[2].split()}
     assert kinds == {row.kind for row in ROWS}
+
+
+@pytest.mark.parametrize("kind", ["table", "external", "staging", "location", "catalog", "transaction"])
+def test_a_damaged_row_that_may_hold_a_location_refuses_the_relocation_by_its_key(kind: str) -> None:
+    world = site()
+    key = f"{world.space.realm}/{kind}/other"
+    world.refs.damage(key)
+    with pytest.raises(UnreadableRow, match=key):
+        relocator(world).plan(OLD, NEW)

@@ -214,6 +214,21 @@ def test_i12_a_transaction_is_shown_and_settled_only_for_principals_that_may_com
     assert {entry["id"] for entry in realm.ask("ann", "GET", "/v1/transactions").json["transactions"]} <= {mine, read}
 
 
+@pytest.mark.parametrize("kind", ["table", "transaction"])
+def test_i12_a_damaged_row_leaves_the_other_transactions_listed_and_is_told_to_admins_alone(kind: str) -> None:
+    realm = Rights()
+    other, _ = realm.announce("root", realm.second)
+    mine, _ = realm.announce("ann", realm.table)
+    space = realm.world.space
+    key = space.table(realm.second) if kind == "table" else space.transaction(other)
+    realm.world.refs.damage(key)
+    ann = realm.ask("ann", "GET", "/v1/transactions").json
+    assert [entry["id"] for entry in ann["transactions"]] == [mine] and "unreadable" not in ann
+    root = realm.ask("root", "GET", "/v1/transactions").json
+    assert mine in [entry["id"] for entry in root["transactions"]]
+    assert [row["key"] for row in root.get("unreadable", [])] == ([key] if kind == "transaction" else [])
+
+
 def test_i12_staged_files_are_freed_by_principals_that_may_write_files() -> None:
     """MODIFY commits; to remove files takes SELECT as well, as credentials that write do."""
     realm = Rights()

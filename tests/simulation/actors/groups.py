@@ -322,7 +322,7 @@ class Recoverer:
         while True:
             self._state.scheduler.sleep(self._rng.choice((1, 10, 200, 20 * SECOND, HOUR)))
             try:
-                entries = self._servers.ask(lambda sandbox: list(sandbox.journal.entries()))
+                entries = self._servers.ask(lambda sandbox: list(sandbox.journal.entries([])))
             except Retryable:
                 continue
             wanted = [entry for entry in entries if entry.state == "open" or self._rng.random() < 0.1]

@@ -169,7 +169,7 @@ def test_the_time_of_a_secrets_change_is_reported() -> None:
 def test_clients_are_listed_oldest_first() -> None:
     clients, _ = make()
     made = [registered(clients).client.client_id for _ in range(3)]
-    assert [client.client_id for client in clients.list()] == made
+    assert [client.client_id for client in clients.list()[0]] == made
 
 
 @pytest.mark.parametrize("name", ["", " a", "a\n", "a" * 256])

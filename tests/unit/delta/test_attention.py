@@ -27,6 +27,7 @@ from turnstile.delta.core.attention import (
 )
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import KEEP_EVERY, Sweeper, publish_tables
+from turnstile.store.core.errors import UnreadableRow
 from turnstile.store.core.evaluate import accepts, row_after
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Present
@@ -345,6 +346,19 @@ def test_i11_tables_that_are_left_are_tried_first_by_every_run_until_they_are_do
     for _ in range(2):
         looking_at.run()
     assert looking_at.retried[3:] == [[tables[7]], []]
+
+
+def test_i11_a_damaged_work_list_stops_no_look_and_is_raised_at_the_end() -> None:
+    world, looking_at, tables = looking(600, 100)
+    world.refs.damage("test/attention/test")
+    with pytest.raises(UnreadableRow, match="test/attention/test"):
+        looking_at.run()
+    assert looking_at.seen == tables and looking_at.retried == []
+    looking_at.looks_left = 1
+    with pytest.raises(UnreadableRow):
+        looking_at.run()
+    assert 0 < len(looking_at.seen) < 600, "as far as the time suffices"
+    looking_at.rounds.retry(lambda _: ["t"])
 
 
 def test_rounds_of_different_schedules_do_not_touch_each_other() -> None:

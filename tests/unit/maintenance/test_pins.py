@@ -26,7 +26,7 @@ from turnstile.maintenance.core.pins import Marks, Pin
 from turnstile.maintenance.holders import MARGIN_MS, SKEW_MS, is_held, live, snapshots_with
 from turnstile.maintenance.holds import Holds, VacuumPlan
 from turnstile.maintenance.pins import Pins
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, StorageFault
+from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, StorageFault, UnreadableRow
 from turnstile.store.core.limits import Limits
 
 DAY = 86_400_000
@@ -149,6 +149,27 @@ def test_i10_a_clone_whose_version_is_not_known_pins_all(site: Site) -> None:
     del site.world.refs.rows[site.world.space.table(one.table_id)]
     assert site.of("clone") == [Pin(0, None, "clone", one.table_id)]
     assert site.plan().marks == Marks(0, frozenset())
+    site.world.refs.damage(site.world.space.table(one.table_id))
+    assert site.of("clone") == [Pin(0, None, "clone", one.table_id)]
+
+
+def test_i10_a_transaction_with_a_damaged_row_pins_all_of_the_tables_that_were_announced(site: Site) -> None:
+    reads = "b0000000-0000-4000-8000-000000000002"
+    announce(site, reads, write=False, read=18)
+    others = "c0000000-0000-4000-8000-000000000003"
+    announce(site, others, write=False)
+    for id in (reads, others):
+        site.world.refs.damage(site.world.space.transaction(id))
+    assert site.of("transaction") == [Pin(0, None, "transaction", reads)], "of the other one, nothing"
+    assert (site.plan().marks, site.plan().files_before_ms) == (Marks(0, frozenset()), 0)
+    (obj,) = [place for place in site.world.objs.rows if others in str(place)]
+    site.world.objs.rows[obj] = replace(site.world.objs.rows[obj], payload=b"no content")
+    with pytest.raises(UnreadableRow, match="nothing of any table is removed") as refused:
+        site.plan()
+    assert site.world.space.transaction(others) in refused.value.message
+    del site.world.objs.rows[obj]
+    with pytest.raises(UnreadableRow, match="its commits are not kept any more"):
+        site.plan()
 
 
 def announce(site: Site, id: str, *, write: bool = True, read: int | None = None) -> Journal:
@@ -171,7 +192,7 @@ def test_i10_announced_transactions_pin_what_they_are_based_on_until_they_are_se
     journal = announce(site, id)
     announce(site, reads, write=False, read=18)
     announce(site, "c0000000-0000-4000-8000-000000000003", write=False)  # is about another table
-    until = {entry.id: entry.until for entry in journal.entries()}
+    until = {entry.id: entry.until for entry in journal.entries([])}
     assert len(until) == 3
     site.days(12)
     assert sorted(site.of("transaction"), key=lambda pin: pin.holder) == [

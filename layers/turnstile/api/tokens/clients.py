@@ -12,6 +12,7 @@ from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer
 from turnstile.api.services import open_services
 from turnstile.store.core.errors import PermissionDenied
+from turnstile.store.damaged import DamagedRow
 
 routes = Blueprint(__name__)
 
@@ -46,16 +47,18 @@ class ClientResponse(msgspec.Struct, frozen=True):
 
 
 class ClientList(msgspec.Struct, frozen=True):
-    """``GET /v1/clients``."""
+    """``GET /v1/clients``; ``unreadable``: clients with damaged rows."""
 
     clients: list[ClientResponse]
+    unreadable: list[DamagedRow] | UnsetType = UNSET
 
 
 @routes.route("/v1/clients", methods=["GET"])
 def list_clients() -> ClientList:
     _check_admin()
     Query()
-    return ClientList([_response(client) for client in open_services().clients.list()])
+    clients, damaged = open_services().clients.list()
+    return ClientList([_response(client) for client in clients], damaged or UNSET)
 
 
 @routes.route("/v1/clients", methods=["POST"])

@@ -26,8 +26,9 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.named_files import IcebergFiles
 from turnstile.maintenance.named_files import DeltaFiles, FilesLooked
 from turnstile.rights.rules import admin_only, modify_table
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnreadableRow
+from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.names import check_uuid
+from turnstile.store.damaged import DamagedRow, parse_rows
 
 routes = Blueprint(__name__)
 
@@ -57,19 +58,12 @@ class HeadResponse(msgspec.Struct, frozen=True):
     location: str
 
 
-class UnreadableHead(msgspec.Struct, frozen=True):
-    """A HEAD with a damaged row: its key, and the reason why it cannot be read."""
-
-    key: str
-    message: str
-
-
 class Heads(msgspec.Struct, frozen=True):
     """A page of HEADs, by table id; ``unreadable``: the damaged ones of all pages."""
 
     tables: list[HeadResponse]
     next_page_token: str | UnsetType = UNSET
-    unreadable: list[UnreadableHead] | UnsetType = UNSET
+    unreadable: list[DamagedRow] | UnsetType = UNSET
 
 
 class PublishResponse(msgspec.Struct, frozen=True):
@@ -113,14 +107,9 @@ def list_heads() -> Heads:
     page_token = query.text("page_token")
     size = page_size(query.integer("max_results"))
     after = check_uuid(page_token, "page_token") if page_token else ""
-    heads = list[TableHead]()
-    unreadable = list[UnreadableHead]()
-    for row in services().world.refs.scan("table"):
-        try:
-            heads.append(TableHead.from_row(row))
-        except UnreadableRow as error:
-            unreadable.append(UnreadableHead(str(row["key"]), error.message))
-    heads = sorted((head for head in heads if head.table_id > after), key=lambda head: head.table_id)
+    unreadable = list[DamagedRow]()
+    found = parse_rows(TableHead, services().world.refs.scan(TableHead.kind), unreadable)
+    heads = sorted((head for head in found if head.table_id > after), key=lambda head: head.table_id)
     more = heads[size - 1].table_id if len(heads) > size else UNSET
     members = HeadResponse.__struct_fields__
     shown = [HeadResponse(**{name: getattr(head, name) for name in members}) for head in heads[:size]]

@@ -42,6 +42,7 @@ from turnstile.delta.transactions.groups import (
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict, TurnstileError
 from turnstile.store.core.rows import TRANSACTION
 from turnstile.store.core.writes import Row
+from turnstile.store.damaged import DamagedRow, parse_rows
 from turnstile.store.ports import Obj, Rejected, World
 
 SPACE: Final = "."
@@ -214,9 +215,10 @@ class Journal:
             raise NotFound("transaction", id, field="id", remedy="its client did not announce it, or it was long ago")
         return JournalRow.from_row(row)
 
-    def entries(self) -> Iterator[JournalRow]:
-        """Every entry, in the store's order. A scan."""
-        return map(JournalRow.from_row, self._world.refs.scan(JournalRow.kind))
+    def entries(self, damaged: list[DamagedRow]) -> Iterator[JournalRow]:
+        """Every entry, in the store's order; adds those that cannot be read to ``damaged``. A
+        scan."""
+        return parse_rows(JournalRow, self._world.refs.scan(JournalRow.kind), damaged)
 
     def group(self, entry: JournalRow) -> GroupRequest:
         """The commits of an entry. Raises StateConflict where they are not kept any more:
@@ -232,7 +234,7 @@ class Journal:
             problem = f"the commits of transaction {entry.id} are not kept any more: its end is over"
             remedy = "abort it, and run its statements again, as a new transaction"
             raise StateConflict(ErrorType.RELOAD_REQUIRED, problem, field="id", remedy=remedy)
-        stored = obj.decode_with(lambda payload: msgspec.msgpack.decode(zlib.decompress(payload), type=_Commits))
+        stored = _unpack(obj)
         commits = tuple(CommitRequest(**msgspec.structs.asdict(commit)) for commit in stored.commits)
         return GroupRequest(entry.id, commits, stored.reads), stored.part
 
@@ -302,6 +304,19 @@ class Journal:
         return rows.freed_names({c.table_id: c.staged for c in commits if c.staged and may_free(c.table_id)})
 
 
+def tables_announced(world: World, id: str) -> frozenset[str]:
+    """Returns the tables of all attempts that were announced as transaction ``id`` and are still
+    kept; empty where none is. An obj is written before its entry, and ends a day after it: so the
+    tables of an entry which cannot be read are among them until then. Raises UnreadableObj.
+    """
+    tables = set[str]()
+    for obj in world.objs.list(world.space.objs(SPACE), TRANSACTION.id(f"{id}/")):
+        stored = _unpack(obj)
+        tables |= {commit.table_id for commit in stored.commits}
+        tables |= {read.table_id for read in stored.reads}
+    return frozenset(tables)
+
+
 def require_named(group: GroupRequest) -> None:
     """Raises InvalidRequest unless every commit names its version, as an entry shows them."""
     for index, commit in enumerate(group.commits):
@@ -345,6 +360,11 @@ def _moving(id: str) -> StateConflict:
 def entry_id(id: str, obj: str) -> str:
     """Returns the id of the entries of the transaction ``id`` that was announced with ``obj``."""
     return str(uuid.uuid5(uuid.UUID(id), obj))
+
+
+def _unpack(obj: Obj) -> _Commits:
+    """The content of an obj that ``_pack`` made. Raises UnreadableObj."""
+    return obj.decode_with(lambda payload: msgspec.msgpack.decode(zlib.decompress(payload), type=_Commits))
 
 
 def _pack(group: GroupRequest, part: CatalogPart | None = None) -> tuple[str, bytes]:

@@ -30,8 +30,9 @@ from turnstile.delta.core.journal_rows import USUAL_TTL_MS, JournalRow
 from turnstile.delta.transactions.group_reads import ReadVersion
 from turnstile.delta.transactions.journal import Announcement
 from turnstile.rights.rules import write_files
-from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
+from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied, UnreadableRow
 from turnstile.store.core.names import check_uuid
+from turnstile.store.damaged import DamagedRow
 
 routes = Blueprint(__name__)
 listing = Blueprint(__name__)
@@ -86,10 +87,12 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """A page of entries, by id."""
+    """A page of entries, by id; ``unreadable``: the damaged rows of all pages, for administrators
+    alone, since a damaged row does not say whose it is."""
 
     transactions: list[Entry]
     next_page_token: str | UnsetType = UNSET
+    unreadable: list[DamagedRow] | UnsetType = UNSET
 
 
 @routes.route(BY_ID, methods=["PUT"])
@@ -145,15 +148,17 @@ def entries() -> Entries:
         raise InvalidRequest(f"no state {state[:40]!r}", field="state", remedy="open, committed or aborted")
     after = check_uuid(token, "page_token") if token else ""
     guard().mark_authorized()
-    rows = [row for row in services().journal.entries() if row.id > after and state in (None, row.state)]
+    damaged = list[DamagedRow]()
+    rows = [row for row in services().journal.entries(damaged) if row.id > after and state in (None, row.state)]
     page: list[JournalRow] = []
     for row in sorted(rows, key=lambda row: row.id):
-        if _guards(row) is not None:
+        if _is_visible(row):
             page.append(row)
         if len(page) > size:
             break
     more = page[size - 1].id if len(page) > size else UNSET
-    return Entries([entry_of(row) for row in page[:size]], more)
+    unreadable = damaged if damaged and guard().principal.admin else UNSET
+    return Entries([entry_of(row) for row in page[:size]], more, unreadable)
 
 
 def authorized_entry(id: str) -> tuple[JournalRow, GroupGuards]:
@@ -167,6 +172,15 @@ def authorized_entry(id: str) -> tuple[JournalRow, GroupGuards]:
         )
     guard().mark_authorized()
     return row, guards
+
+
+def _is_visible(row: JournalRow) -> bool:
+    """Whether the principal may commit the transaction; not where the row of a table is damaged,
+    since the rights on it are not known then. Admins see all."""
+    try:
+        return _guards(row) is not None
+    except UnreadableRow:
+        return False
 
 
 def _guards(row: JournalRow) -> GroupGuards | None:
