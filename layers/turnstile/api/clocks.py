@@ -11,6 +11,7 @@ there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -18,12 +19,15 @@ import msgspec
 from turnstile.access.core.client_rows import MAX_KEEP_S
 from turnstile.catalog.changes.retry import HOLD_MS as TURN_MS
 from turnstile.catalog.core.location_rows import Location
-from turnstile.coordination.core.rows import TERM_MOST_MS, Task
+from turnstile.coordination.core.rows import TERM_MOST_MS, Task, Updateable
 from turnstile.delta.core import journal_rows
 from turnstile.delta.core.reservations import LEASE_MOST_MS, Register
 from turnstile.delta.core.undecided import OPEN_MS
 from turnstile.events.core import deliveries, follow_ups
+from turnstile.gc.core import Place
 from turnstile.maintenance.core import due, pin_rows
+from turnstile.maintenance.core.candidates import RunHistory, runs_task
+from turnstile.store.core.rows import TASK
 from turnstile.store.core.terms import latest_ms
 from turnstile.store.core.writes import Row
 
@@ -73,6 +77,24 @@ KINDS: Final = (
 """The kinds of rows that ``ahead`` looks into."""
 
 
+_LIGHT_WORK: Final = "maintain."
+_FOLLOW_UPS: Final = "follow-up."
+_GC: Final = "collect"
+"""How the ids of tasks begin, by their subject."""
+
+
+class _Pause(msgspec.Struct, frozen=True):
+    """The part of ``maintenance.work.Upkept`` that is an end."""
+
+    again_ms: int = 0
+
+
+class _Round(msgspec.Struct, frozen=True):
+    """The part of the result of a gc run that has its place."""
+
+    place: Place = Place()
+
+
 class Ahead(msgspec.Struct, frozen=True):
     """A time in the row ``key`` that no right clock can have written by now: ``ahead_ms`` further
     than the latest one."""
@@ -105,17 +127,40 @@ def _times(row: Row) -> Iterator[tuple[str, int, int]]:
     elif kind == Location.kind:
         for reader in Location.from_row(row).readers:
             yield f"reader {reader.holder}", reader.until, pin_rows.MOST_TTL_MS
-    elif kind == "updateable" and row.get("type") == "task":
-        yield "task's lease", _lease_of(row["payload"]), TERM_MOST_MS
+    elif kind == Updateable.kind and row.get("type") == TASK.name:
+        id = str(row["key"]).rpartition("/")[2]
+        with suppress(msgspec.DecodeError):  # another payload, such as the list of tables with a failing follow-up
+            yield from (
+                _times_of_follow_ups(row["payload"])
+                if id.startswith(_FOLLOW_UPS)
+                else _times_of_task(id, row["payload"])
+            )
 
 
-def _lease_of(payload: bytes) -> int:
-    """The end of a task's lease; 0 for other payloads of the type, such as the states of
-    follow-ups."""
-    try:
-        return Task.unpack(payload).until
-    except msgspec.DecodeError:
-        return 0
+def _times_of_task(id: str, payload: bytes) -> Iterator[tuple[str, int, int]]:
+    """The lease of a task, and the ends in its result, by the subject of the task. Raises
+    DecodeError."""
+    task = Task.unpack(payload)
+    yield "task's lease", task.until, _PACKED["Task", "until"]
+    if not task.result:
+        return
+    if id.startswith(_LIGHT_WORK):
+        again_ms = msgspec.msgpack.decode(task.result, type=_Pause).again_ms
+        yield "pause of light work", again_ms, _PACKED["Upkept", "again_ms"]
+    elif id.startswith(runs_task("")):
+        yield "pause of runs by policy", RunHistory.unpack(task.result).again_ms, _PACKED["RunHistory", "again_ms"]
+    elif id == _GC:
+        place = msgspec.json.decode(task.result, type=_Round).place
+        yield "begin of gc's round", place.began_ms, _PACKED["Place", "began_ms"]
+        yield "begin of gc's round before", place.before_ms, _PACKED["Place", "before_ms"]
+
+
+def _times_of_follow_ups(payload: bytes) -> Iterator[tuple[str, int, int]]:
+    """The ends in a table's state of follow-ups. Raises DecodeError."""
+    state = follow_ups.FollowUpState.unpack(payload)
+    yield "turn of follow-ups", state.held_until_ms, _PACKED["FollowUpState", "held_until_ms"]
+    for name, action in state.actions.items():
+        yield f"pause of follow-up {name}", action.again_ms, _PACKED["ActionState", "again_ms"]
 
 
 def description_of(found: Ahead) -> str:

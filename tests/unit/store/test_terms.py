@@ -13,13 +13,14 @@ from tests.support.fakes.heads import empty_row, named
 from tests.support.fakes.world import fake_world
 from turnstile.access.core.client_rows import Client
 from turnstile.adapters.dynamo.models import KINDS
-from turnstile.api.clocks import ENDS, ahead
+from turnstile.api.clocks import ENDS, Ahead, ahead
+from turnstile.api.clocks import KINDS as KINDS_LOOKED_AT
 from turnstile.catalog.changes.retry import PriorityClaim
 from turnstile.catalog.core.follow_ups import FollowUpRule
 from turnstile.catalog.core.location_rows import Location, Reader
 from turnstile.catalog.core.policies import policy_of
 from turnstile.catalog.core.rows import CatalogHead, swept_ahead
-from turnstile.coordination.core.rows import LeaseRow, Task
+from turnstile.coordination.core.rows import LeaseRow, Task, Updateable
 from turnstile.coordination.tasks import Leases, OtherHolder
 from turnstile.delta.core.decide import Refused, decide
 from turnstile.delta.core.head import TableHead
@@ -27,15 +28,18 @@ from turnstile.delta.core.journal_rows import JournalRow, expire_entry
 from turnstile.delta.core.reservations import Register, Reservation
 from turnstile.delta.core.undecided import GroupRow, is_late
 from turnstile.delta.core.writes.ratify import unreserved_clause
+from turnstile.events import follow_ups
 from turnstile.events.core.deliveries import EventDelivery
 from turnstile.events.core.follow_ups import ActionState, FollowUpState
 from turnstile.events.core.follow_ups import due as due_follow_ups
+from turnstile.gc import collector
 from turnstile.gc.core import Grace, Place, idle_since
-from turnstile.maintenance.core.candidates import RunHistory, held_up
+from turnstile.maintenance import work
+from turnstile.maintenance.core.candidates import RunHistory, held_up, runs_task
 from turnstile.maintenance.core.pin_rows import is_live
 from turnstile.maintenance.work import Upkept
 from turnstile.store.core.evaluate import accepts
-from turnstile.store.core.rows import StoredAs, StoredRow, attributes
+from turnstile.store.core.rows import TASK, Space, StoredAs, StoredRow, attributes
 from turnstile.store.core.terms import SLACK_MS, is_over
 from turnstile.store.core.writes import Change, Row
 
@@ -253,21 +257,91 @@ def test_an_end_within_its_longest_term_stands(end: tuple[str, str]) -> None:
     assert not STANDS[end](NOW - 70_000)
 
 
-@pytest.mark.parametrize(
-    ("row", "member"),
-    [
-        (catalog_row(swept=NOW + 40 * DAY), "swept"),
-        (catalog_row(changed_at=NOW + DAY), "changed_at"),
-        (head_row(reserved_by="h", reserved_until=NOW + DAY), "reserved_until"),
-        (Register("k", 1, 1, (Reservation("h", "i", 1, until=NOW + DAY),), 1).to_row(), "reservation i"),
-        (Location("k", 1, 0, readers=(Reader("h", "p", 0, 1, NOW + 9 * DAY),)).to_row(), "reader h"),
-    ],
-    ids=lambda each: each if isinstance(each, str) else each["kind"],
-)
-def test_an_operator_is_shown_what_a_clock_ahead_has_written(row: Row, member: str) -> None:
+def task_row(id: str, result: bytes = b"", *, until_ms: int = 0) -> Row:
+    return updateable_row(id, Task(1, until_ms, result=result).pack())
+
+
+def updateable_row(id: str, payload: bytes) -> Row:
+    return Updateable(Space("realm").updateable(f"{TASK.name}/{id}"), TASK.name, "t", payload, 1, 1).to_row()
+
+
+def gc_row(place: Place) -> Row:
+    return task_row(collector.TASK, msgspec.json.encode({"items": 3, "place": msgspec.to_builtins(place)}))
+
+
+def follow_ups_row(state: FollowUpState) -> Row:
+    return updateable_row(follow_ups._row("t"), state.pack())
+
+
+SHOWN: Final[dict[tuple[str, str], tuple[str, Callable[[int], Row]]]] = {
+    ("catalog", "turn_until"): ("turn_until", lambda ms: catalog_row(turn="other", turn_until=ms)),
+    ("catalog", "swept"): ("swept", lambda ms: catalog_row(swept=ms)),
+    ("table", "reserved_until"): ("reserved_until", lambda ms: head_row(reserved_by="h", reserved_until=ms)),
+    ("lease", "until"): ("until", lambda ms: LeaseRow("k", "h", ms, 1, 1).to_row()),
+    ("transaction", "until"): (
+        "until",
+        lambda ms: JournalRow("k", "i", "open", 1, "o", {}, {}, "", "", 1, ms).to_row(),
+    ),
+    ("group", "deadline"): ("deadline", lambda ms: GroupRow("k", "open", "t", b"", 1, ms, 1).to_row()),
+    ("event-delivery", "held_until_ms"): (
+        "held_until_ms",
+        lambda ms: EventDelivery("k", "c", "t", 1, "l", 0, 0, 0, 1, "", ms, 0, 1).to_row(),
+    ),
+    ("event-delivery", "pause_until_ms"): (
+        "pause_until_ms",
+        lambda ms: EventDelivery("k", "c", "t", 1, "l", 0, 0, 0, 1, "", 0, ms, 1).to_row(),
+    ),
+    ("client", "former_until"): (
+        "former_until",
+        lambda ms: Client("k", "c", "", False, "s", "", 1, 1, former="f", former_until=ms).to_row(),
+    ),
+    ("Reservation", "until"): (
+        "reservation i",
+        lambda ms: Register("k", 1, 1, (Reservation("h", "i", 1, until=ms),), 1).to_row(),
+    ),
+    ("Reader", "until"): ("reader h", lambda ms: Location("k", 1, 0, readers=(Reader("h", "p", 0, 1, ms),)).to_row()),
+    ("Task", "until"): ("task's lease", lambda ms: task_row("any", until_ms=ms)),
+    ("Upkept", "again_ms"): (
+        "pause of light work",
+        lambda ms: task_row(work._task("t"), msgspec.msgpack.encode(Upkept(again_ms=ms, failures=1))),
+    ),
+    ("RunHistory", "again_ms"): (
+        "pause of runs by policy",
+        lambda ms: task_row(runs_task("t"), RunHistory(again_ms=ms, failures=1).pack()),
+    ),
+    ("ActionState", "again_ms"): (
+        "pause of follow-up a",
+        lambda ms: follow_ups_row(FollowUpState({"a": ActionState(1, again_ms=ms, failures=1)})),
+    ),
+    ("FollowUpState", "held_until_ms"): (
+        "turn of follow-ups",
+        lambda ms: follow_ups_row(FollowUpState(held_until_ms=ms)),
+    ),
+    ("Place", "began_ms"): ("begin of gc's round", lambda ms: gc_row(Place("x", ms, 0))),
+    ("Place", "before_ms"): ("begin of gc's round before", lambda ms: gc_row(Place("x", 1, ms))),
+}
+"""How ``doctor`` names each end, and a row that has it."""
+
+
+@pytest.mark.parametrize("end", sorted(ENDS), ids=" ".join)
+def test_an_operator_is_shown_every_end_that_a_clock_ahead_has_written(end: tuple[str, str]) -> None:
+    member, row_of = SHOWN[end]
+    row = row_of(NOW + ENDS[end] + DAY)
+    assert row["kind"] in KINDS_LOOKED_AT
     (found,) = ahead(row, NOW)
-    assert (found.key, found.member) == (row["key"], member) and found.ahead_ms > 20 * 3_600_000
-    assert list(ahead(row, NOW + 50 * DAY)) == []
+    assert found == Ahead(row["key"], member, DAY)
+    assert list(ahead(row_of(NOW + ENDS[end]), NOW)) == list(ahead(row, NOW + DAY)) == []
+
+
+def test_an_operator_is_shown_that_a_clock_was_ahead_when_a_row_was_changed() -> None:
+    (found,) = ahead(catalog_row(changed_at=NOW + DAY), NOW)
+    assert found == Ahead("k", "changed_at", DAY)
+
+
+@pytest.mark.parametrize("id", ["follow-ups", "follow-up.t", "maintain.t", "rewrite.t", "collect", "other"])
+@pytest.mark.parametrize("payload", [b"", b"\xc1", msgspec.msgpack.encode(["t"]), Task(1, 0, result=b"\xc1").pack()])
+def test_a_payload_of_another_form_is_passed(id: str, payload: bytes) -> None:
+    assert list(ahead(updateable_row(id, payload), NOW)) == []
 
 
 @pytest.mark.parametrize("longest_ms", [0, 1_000, DAY])
