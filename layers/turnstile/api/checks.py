@@ -9,7 +9,7 @@ answers. A failed check names the remedy, and does not stop the other checks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -45,6 +45,7 @@ _REMEDY_S3: Final = "see the message; the service needs to list, read, write and
 _REMEDY_ROW: Final = (
     "restore the row from a backup (docs/operations.md, A row that cannot be read); the others are not affected"
 )
+_REMEDY_LEFT: Final = "look at the others with 'turnstile verify TABLE --files'"
 _REMEDY_PUT: Final = (
     "do not use this store: it does not honour If-None-Match on PutObject, so two publishers could overwrite each "
     "other's commits"
@@ -69,8 +70,9 @@ class Checks(msgspec.Struct, frozen=True):
 
 
 def run(world: World, lake_root: str) -> Checks:
-    """Runs every check, in this order. A few dozen requests, two scans of the HEADs, and a request
-    for each of up to ``folders.TABLES`` tables."""
+    """Runs every check, in this order. A few dozen requests, two scans of the HEADs, one of all
+    rows, the trees of all catalogs, and a request for each of up to ``folders.TABLES`` tables of
+    each format."""
     checks: list[Check] = []
     for name, remedy, results in (
         ("refs", _REMEDY_STORE, _refs(world)),
@@ -204,34 +206,37 @@ def _tables(world: World) -> Iterator[Check]:
 
 
 def _folders(world: World) -> Iterator[Check]:
-    """Whether the log of each Delta table is where the store says. After a lake or a home was
-    moved, none is."""
+    """Whether the log of each Delta table, and the metadata file of each Iceberg table, is where
+    the store says. After a lake or a home was moved, none is. A warning says of how many it is not
+    known."""
     found = folders.look(world)
-    looked = f"{found.looked} tables" + ("" if found.complete else " (there are more, which were not looked at)")
+    looked = f"{found.looked} tables" + (f" ({found.left} more were not looked at)" if found.left else "")
     if found.gone:
-        first = "; ".join(f"{head.name} at {head.location}" for head in found.gone[:3])
+        first = "; ".join(f"{each.name} at {each.location}" for each in found.gone[:3])
         more = f"; and {len(found.gone) - 3} more" if len(found.gone) > 3 else ""
-        text = f"{len(found.gone)} of {looked} have no log where the store says: {first}{more}"
-        yield Check("folders", "failed", text, _remedy_of_gone([head.location for head in found.gone]))
+        text = f"{len(found.gone)} of {looked} have no log or metadata file where the store says: {first}{more}"
+        yield Check("folders", "failed", text, _remedy_of_gone(found.gone))
     elif found.unknown:
         text = f"{len(found.unknown)} of {looked} could not be looked at: " + "; ".join(found.unknown[:3])
         yield Check("folders", "failed", text, _REMEDY_S3)
     else:
         text = (
-            f"the log is where the store says, of each of {looked}; for the files that a table names: turnstile verify "
-            f"TABLE --files"
+            f"the log or metadata file is where the store says, of each of {looked}; for the files that a table names: "
+            "turnstile verify TABLE --files"
         )
-        yield Check("folders", "ok", text)
+        yield Check("folders", "warning" if found.left else "ok", text, _REMEDY_LEFT if found.left else "")
 
 
-def _remedy_of_gone(locations: list[str]) -> str:
+def _remedy_of_gone(gone: Sequence[folders.Gone]) -> str:
+    locations = [each.location for each in gone if not each.is_iceberg]
+    if not locations:
+        return "put the files back where they were: Iceberg's metadata holds absolute paths"
     root = folders.common_root(locations)
     if len(locations) < _MANY or not root:
         return "put the folder back; 'turnstile repair NAME' lists other ways"
     return (
         f"put the files back below {root}, or stop the server and run 'turnstile relocate OLD NEW', OLD being {root} "
-        f"or a folder above "
-        "it (docs/operations.md, A lake that moved)"
+        "or a folder above it (docs/operations.md, A lake that moved)"
     )
 
 

@@ -1,32 +1,50 @@
-"""Looks whether the folders of Delta tables are where the store says: after a lake or a home was
-moved, none is.
+"""Looks whether the logs of Delta tables, and the metadata files of Iceberg's tables and views, are
+where the store says: after a lake or a home was moved, none is.
 
-A look at one table is one request where the commit of its ``floor`` is there, and one listing more
-where it is not (``delta.soundness.judge.folder_fault``).
+A look at a Delta table is one request where the commit of its ``floor`` is there, and one listing
+more where it is not (``delta.soundness.judge.folder_fault``); a look at an Iceberg table or view is
+two requests: its entity, and its file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
+from turnstile.catalog.core.entities import ICEBERG_KINDS, IcebergTable, IcebergView
+from turnstile.catalog.core.paths import Path, dotted_name, path_of
+from turnstile.catalog.core.rows import CatalogHead
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead, gone_for_good
 from turnstile.delta.soundness.judge import folder_fault
-from turnstile.store.core.errors import StorageFault, UnreadableRow
+from turnstile.store.core.errors import NotFound, StorageFault
 from turnstile.store.core.locations import ancestors
 from turnstile.store.core.names import published_path
+from turnstile.store.damaged import parse_row, parse_rows
 from turnstile.store.ports import World, in_batches
 
 TABLES: Final = 1_000
-"""How many tables are looked at, the first ones in the store's order."""
+"""How many tables of each format are looked at, the first ones in the store's order."""
 
-LONGEST_MS: Final = 10_000
-"""After which time no further look begins."""
+LONGEST_MS: Final = 5_000
+"""The time after which no further look at tables of a format begins."""
 
 _THREADS: Final = 8
+_BATCH: Final = 4 * _THREADS
+
+T = TypeVar("T")
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """A table without a published commit in its folder, or without its Iceberg metadata file."""
+
+    name: str
+    location: str
+    is_iceberg: bool = False
 
 
 class Looked(msgspec.Struct, frozen=True):
@@ -34,54 +52,71 @@ class Looked(msgspec.Struct, frozen=True):
 
     Attributes:
         looked: the number of tables.
-        complete: whether there are no more.
-        gone: tables without a folder, or without a published commit in it.
-        unknown: the storage's errors for tables that it could not check.
+        left: the number of tables that were not looked at, since a bound was reached.
+        gone: tables without their files.
+        unknown: the errors for tables, or catalogs, that could not be looked at.
     """
 
     looked: int
-    complete: bool
-    gone: tuple[TableHead, ...]
+    left: int
+    gone: tuple[Gone, ...]
     unknown: tuple[str, ...]
 
 
 def look(world: World) -> Looked:
-    """Looks at the folders of up to ``TABLES`` tables, for ``LONGEST_MS`` at most, several at once.
-    Tables that were dropped and cannot come back have none. Rows that cannot be read are left out.
+    """Looks at up to ``TABLES`` Delta tables, for ``LONGEST_MS`` at most, and at as many of
+    Iceberg's tables and views, several at once. Tables that were dropped and cannot come back have
+    no files. Rows that cannot be read are left out.
     """
+    of_delta = _look(world, _delta_tables(world), lambda head: _find_delta(world, head), [])
+    unknown = list[str]()
+    reader = CatalogReader(world)
+    entries = _iceberg_entries(world, reader, unknown)
+    of_iceberg = _look(world, entries, lambda entry: _find_iceberg(world, reader, entry), unknown)
+    return Looked(
+        of_delta.looked + of_iceberg.looked,
+        of_delta.left + of_iceberg.left,
+        of_delta.gone + of_iceberg.gone,
+        of_delta.unknown + of_iceberg.unknown,
+    )
+
+
+def _look(world: World, items: Iterable[T], find: Callable[[T], Gone | str | None], unknown: list[str]) -> Looked:
+    """Looks at the items of one format, and counts those behind a bound; adds errors to
+    ``unknown``."""
     ends_ms = world.clock.now_ms() + LONGEST_MS
     looked = 0
-    gone = list[TableHead]()
-    unknown = list[str]()
+    left = 0
+    gone = list[Gone]()
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="folders") as threads:
-        for batch in in_batches(_with_folders(world), 4 * _THREADS):
-            if looked >= TABLES or world.clock.now_ms() >= ends_ms:
-                return Looked(looked, complete=False, gone=tuple(gone), unknown=tuple(unknown))
-            heads = batch[: TABLES - looked]
-            looked += len(heads)
-            for head, found in zip(heads, threads.map(lambda head: _find_log(world, head), heads), strict=True):
+        for batch in in_batches(items, _BATCH):
+            over = left or world.clock.now_ms() >= ends_ms
+            some = () if over else batch[: TABLES - looked]
+            looked += len(some)
+            left += len(batch) - len(some)
+            for found in threads.map(find, some):
                 if isinstance(found, str):
                     unknown.append(found)
-                elif not found and _is_same(world, head):
-                    gone.append(head)
-    return Looked(looked, complete=True, gone=tuple(gone), unknown=tuple(unknown))
+                elif found is not None:
+                    gone.append(found)
+    return Looked(looked, left, tuple(gone), tuple(unknown))
 
 
-def _with_folders(world: World) -> Iterator[TableHead]:
-    for row in world.refs.scan("table"):
-        try:
-            head = TableHead.from_row(row)
-        except UnreadableRow:  # reported with the tables
-            continue
-        if not gone_for_good(head):
-            yield head
+# -- Delta -------------------------------------------------------------------------------------------------------------
 
 
-def _find_log(world: World, head: TableHead) -> bool | str:
-    """Whether the table has a log; the storage's error if it is unknown."""
+def _delta_tables(world: World) -> Iterator[TableHead]:
+    heads = parse_rows(TableHead, world.refs.scan(TableHead.kind), [])
+    return (head for head in heads if not gone_for_good(head))
+
+
+def _find_delta(world: World, head: TableHead) -> Gone | str | None:
+    """Whether the table has no log; the storage's error if it is unknown."""
     try:
         storage = world.storages.open(head.location)
-        return storage.stat(published_path(head.floor)) is not None or folder_fault(storage, head.floor) is None
+        if storage.stat(published_path(head.floor)) is not None or folder_fault(storage, head.floor) is None:
+            return None
+        return Gone(head.name, head.location) if _is_same(world, head) else None
     except StorageFault as error:
         return f"{head.name}: {error.message}"
 
@@ -94,6 +129,59 @@ def _is_same(world: World, head: TableHead) -> bool:
         return False
     now = TableHead.from_row(row)
     return now.location == head.location and not gone_for_good(now)
+
+
+# -- Iceberg -----------------------------------------------------------------------------------------------------------
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """A table or view in the tree of a catalog, by the id of its obj."""
+
+    tree: Tree
+    path: Path
+    obj: str
+
+    @property
+    def name(self) -> str:
+        return dotted_name(self.tree.catalog, *self.path)
+
+
+def _iceberg_entries(world: World, reader: CatalogReader, unknown: list[str]) -> Iterator[_Entry]:
+    """Yields Iceberg's tables and views of all catalogs; adds the errors of trees that cannot be
+    read to ``unknown``."""
+    for row in world.refs.scan(CatalogHead.kind):
+        head = parse_row(CatalogHead, row, [])
+        if head is None:
+            continue
+        try:
+            tree = reader.unauthorized_at(head.name, row)
+            for key, entry in tree.subtree(()):
+                if entry.kind in ICEBERG_KINDS:
+                    yield _Entry(tree, path_of(key), entry.obj)
+        except StorageFault as error:
+            unknown.append(f"catalog {head.name}: {error.message}")
+
+
+def _find_iceberg(world: World, reader: CatalogReader, entry: _Entry) -> Gone | str | None:
+    """Whether the table or view has no metadata file; the error if it is unknown."""
+    try:
+        entity = reader.store.entity(entry.tree.catalog, entry.obj)
+        assert isinstance(entity, IcebergTable | IcebergView)
+        folder, _, name = entity.metadata.rpartition("/")
+        if world.storages.open(folder).stat(name) is not None or not _is_present(reader, entry):
+            return None
+        return Gone(entry.name, entity.metadata, is_iceberg=True)
+    except StorageFault as error:
+        return f"{entry.name}: {error.message}"
+
+
+def _is_present(reader: CatalogReader, entry: _Entry) -> bool:
+    """Whether the entry is still in its catalog: a commit may have replaced its file meanwhile."""
+    try:
+        now = reader.current(entry.tree.catalog).find(entry.path)
+    except NotFound:
+        return False
+    return now is not None and now.obj == entry.obj
 
 
 def common_root(locations: Iterable[str]) -> str:

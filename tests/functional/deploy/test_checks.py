@@ -7,14 +7,18 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from tests.support.catalog import fakes, fresh
+from tests.support.clones import drop_iceberg, iceberg_table
 from tests.support.delta_table import Table, publish, with_metadata
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.api import checks, folders
 from turnstile.api.checks import FOLDER, LAG_MS, SKEW_MS, Check
+from turnstile.catalog.core.entities import IcebergTable
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.store.core.errors import StorageFault
@@ -202,7 +206,7 @@ def moved(table: Table, to: str = "file:///elsewhere") -> None:
 def test_i24_a_table_whose_folder_is_not_where_the_store_says_is_named() -> None:
     table = with_metadata()
     said = run(table.world)["folders"].message
-    assert said.startswith("the log is where the store says, of each of 1 tables")
+    assert said.startswith("the log or metadata file is where the store says, of each of 1 tables")
     assert "turnstile verify TABLE --files" in said, "what is not looked at"
     moved(table)
     check = run(table.world)["folders"]
@@ -231,16 +235,76 @@ def test_a_dropped_table_whose_files_were_removed_has_no_folder() -> None:
     table = with_metadata()
     moved(table)
     table.world.refs.rows[table.key] |= {"state": "dropped", "reason": "purged"}
-    assert run(table.world)["folders"].message.startswith("the log is where the store says, of each of 0 tables")
+    assert run(table.world)["folders"].message.startswith(
+        "the log or metadata file is where the store says, of each of 0 tables"
+    )
 
 
-def test_folders_are_looked_at_up_to_a_number_of_tables_and_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_many_tables_were_not_looked_at_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     table = with_metadata()
     table.world.refs.rows |= {f"{table.key}{n}": {**table.row, "key": f"{table.key}{n}"} for n in range(99)}
+    assert run(table.world)["folders"].result == "ok"
     monkeypatch.setattr(folders, "TABLES", 40)
-    assert "of each of 40 tables (there are more, which were not looked at)" in run(table.world)["folders"].message
+    check = run(table.world)["folders"]
+    assert (check.result, failed(table.world)) == ("warning", [])
+    assert "of each of 40 tables (60 more were not looked at)" in check.message
+    assert "turnstile verify" in check.remedy
     monkeypatch.setattr(folders, "LONGEST_MS", 0)
-    assert "of each of 0 tables (" in run(table.world)["folders"].message
+    assert "of each of 0 tables (100 more were not looked at)" in run(table.world)["folders"].message
+    moved(table)
+    monkeypatch.undo()
+    monkeypatch.setattr(folders, "TABLES", 40)
+    assert "40 of 40 tables (60 more were not looked at) have no log" in run(table.world)["folders"].message
+
+
+def with_iceberg(count: int) -> tuple[FakeWorld, list[IcebergTable]]:
+    services = fresh()
+    services.namespaces.create("main", ("ice",))
+    return fakes(services), [iceberg_table(services, f"ice.t{number}") for number in range(count)]
+
+
+def test_an_iceberg_table_whose_metadata_file_is_not_where_the_store_says_is_named() -> None:
+    world, (one, *_) = with_iceberg(3)
+    assert "of each of 3 tables;" in run(world)["folders"].message
+    del world.storages.files[one.metadata]
+    check = run(world)["folders"]
+    assert (check.result, failed(world)) == ("failed", ["folders"])
+    assert f"1 of 3 tables have no log or metadata file where the store says: main.ice.t0 at {one.metadata}" in (
+        check.message
+    )
+    assert "put the files back where they were" in check.remedy
+
+
+def test_iceberg_tables_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, _ = with_iceberg(5)
+    table = Table(world)
+    world.refs.rows |= {f"{table.key}{n}": {**table.row, "key": f"{table.key}{n}"} for n in range(9)}
+    monkeypatch.setattr(folders, "TABLES", 3)
+    check = run(world)["folders"]
+    assert (check.result, "of each of 6 tables (9 more were not looked at)" in check.message) == ("warning", True)
+
+
+def test_an_iceberg_file_that_a_commit_replaced_meanwhile_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, (one,) = with_iceberg(1)
+    services = fresh(world)
+
+    def dropped(self: FakeStorage, path: str) -> Stat | None:
+        if path in one.metadata and one.metadata in world.storages.files:
+            del world.storages.files[one.metadata]
+            drop_iceberg(services, "ice.t0")
+        return stat(self, path)
+
+    stat = FakeStorage.stat
+    monkeypatch.setattr(FakeStorage, "stat", dropped)
+    assert run(world)["folders"].result == "ok"
+
+
+def test_a_catalog_whose_tree_cannot_be_read_is_not_called_sound() -> None:
+    world, _ = with_iceberg(1)
+    for place in [place for place, obj in world.objs.rows.items() if obj.type in ("commit", "segment")]:
+        world.objs.rows[place] = msgspec.structs.replace(world.objs.rows[place], payload=b"no content")
+    check = run(world)["folders"]
+    assert (check.result, "catalog main: obj" in check.message) == ("failed", True)
 
 
 def test_tables_whose_storage_does_not_answer_are_not_called_sound(monkeypatch: pytest.MonkeyPatch) -> None:
