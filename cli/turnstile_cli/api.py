@@ -102,11 +102,16 @@ class Api:
         """The answer's JSON object; raises CliError."""
         return self._request("PATCH", path, body=body)
 
-    def pages(self, path: str, member: str, **query: Any) -> Iterator[dict[str, Any]]:
-        """The items of every page; ``query`` goes with each."""
+    def pages(
+        self, path: str, member: str, damaged: list[dict[str, Any]] | None = None, **query: Any
+    ) -> Iterator[dict[str, Any]]:
+        """The items of every page; ``query`` goes with each. Puts the damaged rows that the listing
+        leaves out, ``key`` and ``message`` of each, into ``damaged``."""
         parameters = query
         while True:
             page = self.get(path, **parameters)
+            if damaged is not None:
+                damaged[:] = page.get("unreadable", ())
             yield from page[member]
             token = page.get("next_page_token")
             if not token:
@@ -123,10 +128,9 @@ class Api:
                 error.remedy = "ask an admin; 'turnstile find /main/*/*' lists the tables that you may see"
             raise
 
-    def unreadable_rows(self, path: str = "/v1/tables") -> list[dict[str, Any]]:
-        """The damaged rows that the listing under ``path`` leaves out: ``key`` and ``message`` of
-        each."""
-        return list(self.get(path, max_results=1).get("unreadable", ()))
+    def unreadable_heads(self) -> list[dict[str, Any]]:
+        """The rows of tables that are damaged: ``key`` and ``message`` of each."""
+        return list(self.get("/v1/tables", max_results=1).get("unreadable", ()))
 
     def _request(
         self,

@@ -94,7 +94,7 @@ def repair(
         heads = api.heads()
         tables = sorted((str(head["name"]), head["table_id"]) for head in heads if head["state"] != "dropped")
         results = [_repair_one_of_many(api, name, table_id, dry_run=dry_run) for name, table_id in tables]
-        results += [_unreadable(row) for row in api.unreadable_rows()]
+        results += [_unreadable(row) for row in api.unreadable_heads()]
     if output is Format.JSON:
         out.emit_json({"tables": results} if every else results[0])
     else:

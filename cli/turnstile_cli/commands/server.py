@@ -267,7 +267,11 @@ def status(api: Api, *, output: Format) -> None:
         "tables_stuck": stopped["stuck"],
         "tables_recovering": stopped["recovering"],
     }
-    damaged = api.unreadable_rows()
+    more = api.get("/v1/tables", max_results=1)
+    release = more.get("release")
+    if release:
+        report["store_release"] = release
+    damaged = more.get("unreadable", [])
     if damaged:
         report["rows_unreadable"] = [row["key"] for row in damaged]
     service = running_service(api.home) if api.home else None
@@ -277,6 +281,8 @@ def status(api: Api, *, output: Format) -> None:
         out.emit_json(report)
         return
     out.say(f"running at [bold]{report['url']}[/bold], version {report['version']}")
+    if release:
+        out.say(f"the store is swept by version {escape(release['version'])} since {escape(release['since'])}")
     if service is not None:
         age = out.span(time.time() * 1000 - service.started_ms)
         kind = "emulated deployment" if service.is_emulated else "server"

@@ -37,7 +37,7 @@ def tables(api: Api, *, prefix: Prefix = "", output: Format) -> None:
             type="NoSuchTable",
         )
     heads.sort(key=lambda head: str(head["name"]))
-    damaged = api.unreadable_rows()
+    damaged = api.unreadable_heads()
     if output is Format.JSON:
         out.emit_json({"tables": heads, **({"unreadable": damaged} if damaged else {})})
         return

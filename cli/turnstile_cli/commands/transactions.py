@@ -37,8 +37,8 @@ transactions = command_group("Transactions that their client announced in the jo
 def list_(api: Api, *, state: Only = None, output: Format) -> None:
     """List the transactions that one may commit, by id."""
     query = {} if state is None else {"state": state.value}
-    entries = list(api.pages(_PATH, "transactions", **query))
-    damaged = api.unreadable_rows(_PATH)
+    damaged = list[dict[str, Any]]()
+    entries = list(api.pages(_PATH, "transactions", damaged, **query))
     if output is Format.JSON:
         out.emit_json({"transactions": entries, **({"unreadable": damaged} if damaged else {})})
         return

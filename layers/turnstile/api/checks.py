@@ -17,7 +17,7 @@ import msgspec
 from turnstile.api import clocks, damage, folders, import_checks
 from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
-from turnstile.delta.core.attention import Attention
+from turnstile.delta.attention import releases_of
 from turnstile.delta.core.head import ACTIVE, RECOVERING, STUCK, TableHead, tail_by_version
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.names import LOG
@@ -122,9 +122,7 @@ def _refs(world: World) -> Iterator[Check]:
 
 def _releases(world: World) -> Iterator[Check]:
     """Which versions of the code have worked on this store, the one that answers among them."""
-    row = world.refs.read(world.space.attention())
-    swept = Attention.from_row(row).releases if row is not None else ()
-    before = [one.replace(" ", " since ", 1) for one in swept if one.partition(" ")[0] != version()]
+    before = [f"{one.version} since {one.since}" for one in releases_of(world) if one.version != version()]
     text = f"this is {version()}; the store was swept by " + (", ".join(before[-3:]) or "no other version")
     yield Check("releases", "ok", text)
 

@@ -7,13 +7,20 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from turnstile.delta.core import attention as core
-from turnstile.delta.core.attention import Attention, Part, Seen, next_part
+from turnstile.delta.core.attention import Attention, Part, Release, Seen, next_part
 from turnstile.store.core.errors import UnreadableRow
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
 PAGE: Final = 250
 """Rows that are looked at before the place behind them counts as reached."""
+
+
+def releases_of(world: World) -> tuple[Release, ...]:
+    """Returns the versions of the code that swept the store, in the order of their first sweep: one
+    read. Raises UnreadableRow."""
+    row = world.refs.read(world.space.attention())
+    return Attention.from_row(row).swept_by() if row is not None else ()
 
 
 class AttentionRow:

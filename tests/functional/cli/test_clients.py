@@ -33,8 +33,10 @@ def test_clients_are_listed() -> None:
         for text in (ID, "etl [x]", "a, b"):
             assert text in shown.stdout
         assert json.loads(run("clients", "list", "--url", canned.url, "-o", "json").stdout) == {"clients": [CLIENT]}
-    with service({"GET /v1/clients": (200, {"clients": []})}) as canned:
-        assert "no clients" in run("clients", "list", "--url", canned.url).stdout
+    damaged = [{"key": "main/client/x", "message": "row 'main/client/x' cannot be read: no row"}]
+    with service({"GET /v1/clients": (200, {"clients": [], "unreadable": damaged})}) as canned:
+        shown = run("clients", "list", "--url", canned.url)
+        assert "no clients" in shown.stdout and "unreadable row 'main/client/x'" in shown.stdout
 
 
 def test_a_secret_is_rotated_at_once_unless_it_is_kept() -> None:

@@ -260,9 +260,13 @@ def test_import_and_export() -> None:
 def test_status() -> None:
     row = {"table_id": ID, "name": "main.default.t", "state": "active", "latest": 9, "floor": 4, "location": "x"}
     stuck = {**row, "name": "main.default.s", "state": "stuck"}
-    with service({"GET /v1": (200, {"version": "1"}), "GET /v1/tables": (200, {"tables": [row, stuck]})}) as canned:
+    release = {"version": "0.9", "since": "2026-11-29"}
+    heads = {"tables": [row, stuck], "release": release}
+    with service({"GET /v1": (200, {"version": "1"}), "GET /v1/tables": (200, heads)}) as canned:
         told = ask(canned, "status")
         shown = run("status", "--url", canned.url).stdout
+    assert (told["version"], told["store_release"]) == ("1", release)
+    assert "version 1" in shown and "the store is swept by version 0.9 since 2026-11-29" in shown
     assert told["running"] is True
     assert told["commits_unpublished"] == 5
     assert told["tables_stuck"] == ["main.default.s"] and told["tables_recovering"] == []

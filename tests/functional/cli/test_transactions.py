@@ -27,6 +27,15 @@ def test_list_reads_every_page_and_passes_the_state_on() -> None:
         assert ID in run("transactions", "list", "--state", "open", "--url", canned.url).stdout
 
 
+def test_list_names_the_rows_that_cannot_be_read() -> None:
+    damaged = [{"key": "main/transaction/x", "message": "row 'main/transaction/x' cannot be read: no row"}]
+    with service({"GET /v1/transactions": (200, {"transactions": [ENTRY], "unreadable": damaged})}) as canned:
+        told = json.loads(run("transactions", "list", "--url", canned.url, "--output", "json").stdout)
+        shown = run("transactions", "list", "--url", canned.url).stdout
+    assert told == {"transactions": [ENTRY], "unreadable": damaged}
+    assert ID in shown and "unreadable row 'main/transaction/x'" in shown
+
+
 def test_show_says_what_became_of_it() -> None:
     with service({f"GET {PATH}": (200, ENTRY)}) as canned:
         assert json.loads(run("transactions", "show", ID, "--url", canned.url, "-o", "json").stdout) == ENTRY

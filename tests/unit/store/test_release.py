@@ -6,11 +6,14 @@ import re
 import shutil
 import subprocess
 import tomllib
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.support.fakes.world import fake_world
+from tests.support.functions import Http, function
 from tests.support.repository import ROOT
 from turnstile.api.checks import run
 from turnstile.delta.attention import AttentionRow
@@ -49,6 +52,22 @@ def test_a_checkout_says_which_commit_it_is(tmp_path: Path) -> None:
     assert re.fullmatch(rf"{re.escape(RELEASE)}\.dev1\+g[0-9a-f]{{8}}", told)
     shutil.rmtree(tmp_path / ".git")
     assert of_checkout(tmp_path) is None
+
+
+def test_the_first_page_of_tables_says_which_version_swept_the_store_last() -> None:
+    world = fake_world()
+    catalog = function("catalog")
+    catalog.use_world(world)
+    http = Http(catalog.app)
+    assert "release" not in http.get("/v1/tables").json
+    for release in ("0.1.0", "0.2.0"):
+        Sweeper(world, Publisher(world), release).sweep(until_ms=world.clock.now_ms() + 60_000, each_ms=60_000)
+    answer = http.get("/v1/tables").json
+    day = datetime.fromtimestamp(world.clock.now / 1000, UTC).date().isoformat()
+    assert answer["release"] == {"version": "0.2.0", "since": day}
+    assert "release" not in http.get("/v1/tables", page_token=str(uuid.UUID(int=0))).json
+    world.refs.damage(world.space.attention())
+    assert "release" not in http.get("/v1/tables").json
 
 
 def test_a_store_remembers_which_versions_of_the_code_swept_it() -> None:

@@ -16,6 +16,8 @@ from turnstile.catalog.core.entities import Entity, IcebergTable, Table
 from turnstile.catalog.core.paths import dotted_name
 from turnstile.catalog.paging import page_size
 from turnstile.coordination.tasks import Busy
+from turnstile.delta.attention import releases_of
+from turnstile.delta.core.attention import Release
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Problem, Publisher
 from turnstile.delta.repair import Choice, Diagnosis, Repairer
@@ -26,7 +28,7 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.named_files import IcebergFiles
 from turnstile.maintenance.named_files import DeltaFiles, FilesLooked
 from turnstile.rights.rules import admin_only, modify_table
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
+from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnreadableRow
 from turnstile.store.core.names import check_uuid
 from turnstile.store.damaged import DamagedRow, parse_rows
 
@@ -59,11 +61,13 @@ class HeadResponse(msgspec.Struct, frozen=True):
 
 
 class Heads(msgspec.Struct, frozen=True):
-    """A page of HEADs, by table id; ``unreadable``: the damaged ones of all pages."""
+    """A page of HEADs, by table id; ``unreadable``: the damaged ones of all pages; ``release``: the
+    newest version of the code that swept the store, on the first page."""
 
     tables: list[HeadResponse]
     next_page_token: str | UnsetType = UNSET
     unreadable: list[DamagedRow] | UnsetType = UNSET
+    release: Release | UnsetType = UNSET
 
 
 class PublishResponse(msgspec.Struct, frozen=True):
@@ -113,7 +117,16 @@ def list_heads() -> Heads:
     more = heads[size - 1].table_id if len(heads) > size else UNSET
     members = HeadResponse.__struct_fields__
     shown = [HeadResponse(**{name: getattr(head, name) for name in members}) for head in heads[:size]]
-    return Heads(shown, more, unreadable or UNSET)
+    return Heads(shown, more, unreadable or UNSET, UNSET if after else _last_release())
+
+
+def _last_release() -> Release | UnsetType:
+    """The newest version of the code that swept the store; UNSET where none did, or where the row
+    that says so is damaged, which ``checks`` reports."""
+    try:
+        return next(reversed(releases_of(services().world)), UNSET)
+    except UnreadableRow:
+        return UNSET
 
 
 @routes.route(TABLE_BY_ID + "/publish", methods=["POST"])

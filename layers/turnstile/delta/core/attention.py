@@ -60,12 +60,24 @@ class Attention(StoredRow, frozen=True):
     noted: frozenset[str] = frozenset()
     releases: tuple[str, ...] = ()
 
+    def swept_by(self) -> tuple[Release, ...]:
+        """The versions in ``releases``."""
+        parts = (one.partition(" ") for one in self.releases)
+        return tuple(Release(version, day) for version, _, day in parts)
+
     def tables(self) -> Mapping[str, frozenset[str]]:
         """The noted tables, each with its notes."""
         notes: dict[str, set[str]] = {}
         for note in self.noted:
             notes.setdefault(note.partition(" ")[0], set()).add(note)
         return {table_id: frozenset(notes[table_id]) for table_id in sorted(notes)}
+
+
+class Release(msgspec.Struct, frozen=True):
+    """A version of the code that swept the store, and the day of its first sweep."""
+
+    version: str
+    since: str
 
 
 class Part(msgspec.Struct, frozen=True):
