@@ -68,6 +68,8 @@ whether gc is due."""
 COLLECT_MS: Final = 3_600_000
 TABLE_MS: Final = 20_000
 WORKERS: Final = 8
+_LOGGED: Final = 50
+"""Problems of one gc run that the log has."""
 GATHER_S: Final = 0.1
 """How long events are gathered before they are appended together."""
 GATHER_PAID_S: Final = 0.5
@@ -288,6 +290,8 @@ class Background:
         self._metrics.stuck.set(sum(table.state == STUCK for table in swept.round.published))
         for complaint in swept.round.complaints():
             log.warning("table not published: %s", complaint)
+        for row in swept.unreadable:
+            log.warning("left alone: %s", row.message)
 
     def _collect(self) -> float | None:
         """The daily gc. Returns when to look again, where it was left to another process, which may
@@ -304,6 +308,8 @@ class Background:
         if isinstance(report, Busy):  # another process is at it, or has died in it
             return COLLECT_AGAIN_S
         log.info("collected: %s", totals(report))
+        for problem in report.problems[:_LOGGED]:
+            log.warning("left alone: %s of kind %s: %s", problem.id, problem.kind, problem.message)
         return None
 
     def _find_lost_events(self) -> None:

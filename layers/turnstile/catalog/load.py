@@ -33,7 +33,7 @@ from turnstile.rights.rules import Rule, read_table
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.names import MAX_VERSION
-from turnstile.store.core.rows import METADATA
+from turnstile.store.core.rows import METADATA, require_readable
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
@@ -147,7 +147,8 @@ class Loader:
         """As ``find``, with everything else that was read on the way."""
         path = tuple(namespace)
         resolved, row, beside = self._resolve(catalog, path, table)
-        if row is None or row["state"] == "dropped":  # dropped between the two reads: the name may lead elsewhere now
+        if row is None or require_readable(row)["state"] == "dropped":
+            # dropped between the two reads: the name may lead elsewhere now
             resolved = self.reader.resolve(catalog, path, table)
             row = self._world.refs.read(self._world.space.table(resolved.table_id))
         if row is None:

@@ -100,8 +100,8 @@ class Company:
         self.world.refs.damage(key)
         return key
 
-    def get(self, path: str) -> Any:
-        answer = self.http.get(path)
+    def get(self, path: str, **query: Any) -> Any:
+        answer = self.http.get(path, **query)
         assert answer.status == 200, answer.json
         return answer.json
 
@@ -130,6 +130,10 @@ def test_a_damaged_row_of_any_kind_stops_no_look_at_the_others(kind: str) -> Non
     assert clients == [company.client] and [row.key for row in damaged] == ([key] if kind == "client" else [])
     pins = company.get(f"/v1/tables/{company.second}/pins")["pins"]
     assert [pin["holder"] for pin in pins if pin["kind"] == "transaction"] == [TWO], "of the other table none"
+    listed = company.get("/api/2.1/unity-catalog/tables", catalog_name="main", schema_name="default")["tables"]
+    assert company.second in [table["table_id"] for table in listed]
+    found = company.get("/v1/find", query='/main/default/[delta.enableInCommitTimestamps = "true"]')["found"]
+    assert "main.default.second" in [each["name"] for each in found]
     look(OpenStore(world, None))  # of /readyz
 
     sweeper = Sweeper(world, Publisher(world), release="1")
@@ -156,3 +160,17 @@ def test_what_a_damaged_transaction_may_need_is_held_and_other_tables_are_cleane
     assert (refused.status, refused.error["type"]) == (503, "StorageFault")
     assert key in refused.error["message"] and "nothing of any table is removed" in refused.error["message"]
     assert company.get("/v1/tables")["tables"], "what needs no pins goes on"
+
+
+def test_a_request_for_a_table_with_a_damaged_row_is_refused_by_its_key() -> None:
+    company = Company()
+    path = "/v1/catalogs/main/namespaces/default/tables/first"
+    for _ in range(2):  # the second one guesses where the row is
+        company.get(path)
+    key = company.damage("table")
+    loaded = company.http.get(path)
+    keys = company.http.post(
+        "/api/2.1/unity-catalog/temporary-table-credentials", {"table_id": company.first, "operation": "READ"}
+    )
+    assert (loaded.status, loaded.error["type"], keys.status) == (503, "StorageFault", 503)
+    assert key in loaded.error["message"] and key in keys.text

@@ -23,6 +23,7 @@ from turnstile.rights.rules import Rule, is_permitted, may_go_on
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.locations import is_root, normalise, of_path, overlap
 from turnstile.store.core.names import check_uuid
+from turnstile.store.core.rows import require_readable
 from turnstile.store.core.writes import Row
 
 routes = Blueprint(__name__)
@@ -93,7 +94,7 @@ def temporary_table_credentials() -> older_api.TemporaryCredentials:
     space = services().world.space
     rows = services().world.refs.read_many([space.table(table_id), space.external(table_id)])
     row = rows.get(space.table(table_id)) or rows.get(space.external(table_id))
-    if row is None or row.get("state") == "dropped":
+    if row is None or require_readable(row).get("state") == "dropped":
         raise NotFound("table", table_id, field="table_id")
     if "state" in row:
         require_no_clone(TableHead.from_row(row))

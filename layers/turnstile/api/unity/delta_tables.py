@@ -22,6 +22,7 @@ from turnstile.rights.rules import create_external, create_table, edit_table, mo
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.locations import normalise, of_path
 from turnstile.store.core.names import check_identifier, check_uuid
+from turnstile.store.core.rows import require_readable
 from turnstile.store.ports import VendedCredentials
 
 routes = Blueprint(__name__)
@@ -117,7 +118,7 @@ def staging_table_at(catalog: str, namespace: Path, location: str) -> tuple[str,
         raise NotFound("staging table", normalised, field="location") from None
     space = services().world.space
     rows = services().world.refs.read_many([space.staging(table_id), space.table(table_id)])
-    if not any(row["location"] == normalised for row in rows.values()):
+    if not any(require_readable(row)["location"] == normalised for row in rows.values()):
         raise NotFound("staging table", normalised, field="location", remedy="create a staging table first")
     return table_id, normalised
 

@@ -26,7 +26,7 @@ from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.load import Loader, RegisteredTable
 from turnstile.catalog.reader import View
 from turnstile.delta.core.content import Content
-from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.head import DROPPED, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.undecided import as_readers_see
 from turnstile.rights.grants import owner_for
@@ -34,6 +34,7 @@ from turnstile.rights.rules import create_external, create_table, edit_table, se
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.core.names import check_identifier
+from turnstile.store.damaged import parse_rows
 from turnstile.store.ports import BATCH_GET_MAX
 
 routes = Blueprint(__name__)
@@ -262,14 +263,14 @@ def _owner(names: tuple[str, Path, str]) -> str:
 
 
 def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api.TableInfo]:
-    """A page of tables, clones left out: one request per hundred HEADs, one per hundred metadata
-    objs not yet seen."""
+    """A page of tables, clones and tables with damaged rows left out: one request per hundred
+    HEADs, one per hundred metadata objs not yet seen."""
     world = services().world
     tables = [table for table in tables if table.clone is None]
     keys = [world.space.table(table.table_id) for table in tables if table.external is None]
     batches = [world.refs.read_many(keys[at : at + BATCH_GET_MAX]) for at in range(0, len(keys), BATCH_GET_MAX)]
-    rows = [row for batch in batches for row in batch.values() if row["state"] != "dropped"]
-    heads = as_readers_see(world, {row["table_id"]: TableHead.from_row(row) for row in rows})
+    found = parse_rows(TableHead, (row for batch in batches for row in batch.values()), [])
+    heads = as_readers_see(world, {head.table_id: head for head in found if head.state != DROPPED})
     metadata = services().catalog.metadata.get_many(catalog, {head.metadata for head in heads.values()})
     infos = []
     for table in tables:

@@ -188,8 +188,9 @@ class _Rights:
         self._tree, self._since = present
         ids = list(dict.fromkeys(event.subject for event in events if event.subject))
         rows = here.world.refs.read_many([here.world.space.table(id) for id in ids])
-        self._created = {row["table_id"]: int(row["created"]) for row in rows.values()}
-        here.authorizers.tables.learn(TableHead.from_row(row) for row in rows.values())
+        heads = [TableHead.from_row(row) for row in rows.values()]
+        self._created = {head.table_id: head.created for head in heads}
+        here.authorizers.tables.learn(heads)
         self._chains = {id: here.authorizers.tables.rights_in(self._tree, id) for id in ids}
         self._look_again(here)
         self._around_names = dict[tuple[str, int], Chain]()

@@ -50,6 +50,7 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.undecided import as_readers_see
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import PageBudget
+from turnstile.store.damaged import parse_rows
 from turnstile.store.ports import BATCH_GET_MAX, World
 
 MAX_VISITS: Final = 10_000
@@ -368,12 +369,14 @@ class TableProperties:
 
     def read(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
         """Returns properties by table uuid: one request per hundred HEADs, and one per hundred objs
-        of metadata that are not cached. Tables that are gone are left out."""
+        of metadata that are not cached. Tables that are gone, or have damaged rows, are left
+        out."""
         keys = [self._space.table(entry.table_id) for entry in entries if entry.table_id]
         if not keys:
             return {}
         rows = self._refs.read_many(keys)
-        heads = list(as_readers_see(self._world, {key: TableHead.from_row(row) for key, row in rows.items()}).values())
+        found = parse_rows(TableHead, rows.values(), [])
+        heads = list(as_readers_see(self._world, {head.key: head for head in found}).values())
         stored = self._metadata.get_many(catalog, {head.metadata for head in heads})
         return {
             head.table_id: {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}
