@@ -103,7 +103,7 @@ class Api:
         return self._request("PATCH", path, body=body)
 
     def pages(
-        self, path: str, member: str, damaged: list[dict[str, Any]] | None = None, **query: Any
+        self, path: str, member: str, damaged: list[dict[str, Any]] | None = None, /, **query: Any
     ) -> Iterator[dict[str, Any]]:
         """The items of every page; ``query`` goes with each. Puts the damaged rows that the listing
         leaves out, ``key`` and ``message`` of each, into ``damaged``."""

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.delta.attention import AttentionRow, Rounds
+from turnstile.delta.attention import AttentionRow, Rounds, releases_of
 from turnstile.delta.core.attention import (
     NOTES_MAX,
     Attention,
     Part,
+    Release,
     Seen,
     first,
     next_part,
@@ -264,6 +265,28 @@ def test_what_an_idle_sweep_asks_of_the_store_does_not_grow_with_tables(tables: 
     assert requests.count("read") == requests.count("scan_part") == KEEP_EVERY
     assert requests.count("write") <= 1, "its place, once in a while"
     assert len(requests) <= 2 * KEEP_EVERY + 1
+
+
+def test_the_versions_that_swept_the_store_are_read_with_their_days() -> None:
+    world = fake_world()
+    assert releases_of(world) == ()
+    for version, day in (("0.1.0", "2026-01-02"), ("0.2.0", "2026-03-04")):
+        AttentionRow(world).add_release(version, day)
+    assert releases_of(world) == (Release("0.1.0", "2026-01-02"), Release("0.2.0", "2026-03-04"))
+
+
+def test_i11_a_damaged_work_list_has_every_table_looked_at_and_is_reported_once_by_each_sweep() -> None:
+    world = fake_world()
+    tables = [Table(world, table_id(number)) for number in range(3)]
+    for table in tables:
+        table.inline()
+    world.refs.damage(KEY)
+    sweeper = Sweeper(world, Publisher(world), "0.1.0")
+    for look in (lambda: part(sweeper, world), lambda: sweeper.sweep(until_ms=world.clock.now + LATER, each_ms=LATER)):
+        swept = look()
+        assert (swept.tables, swept.complete) == (3, True)
+        assert [(row.table_id, row.unread, KEY in row.message) for row in swept.unreadable] == [("", True, True)]
+    assert all(table.head.floor == table.head.latest for table in tables)
 
 
 # -- other schedules that look at rows in parts ------------------------------------------------------------------------
