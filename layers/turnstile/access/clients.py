@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 from turnstile.access.core.client_rows import MAX_KEEP_S, Client, delete_client, new_client, rotate_secret
 from turnstile.rights.grants import CLIENT_PREFIX, Principal, is_reserved
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
-from turnstile.store.damaged import DamagedRow, parse_rows
-from turnstile.store.ports import Rejected, World
+from turnstile.store.ports import DamagedRow, Rejected, World, parse_rows
 
 # 4 MiB, some 20 ms
 LOG_N = 12

@@ -22,8 +22,7 @@ from turnstile.delta.core.head import ACTIVE, RECOVERING, STUCK, TableHead, tail
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.names import LOG
 from turnstile.store.core.rows import IDENTITY, TASK
-from turnstile.store.damaged import DamagedRow, parse_rows, text_of
-from turnstile.store.ports import LogStorage, Obj, World
+from turnstile.store.ports import DamagedRow, LogStorage, Obj, World, parse_rows
 from turnstile_release import version
 
 Result = Literal["ok", "warning", "failed"]
@@ -248,8 +247,13 @@ def _rows(world: World) -> Iterator[Check]:
         if row["kind"] in clocks.KINDS:
             found += clocks.ahead(row, now_ms)
     if damaged:
-        yield Check("rows", "failed", text_of(damaged), _REMEDY_ROW)
+        yield Check("rows", "failed", _damaged_rows(damaged), _REMEDY_ROW)
     yield _clocks(found)
+
+
+def _damaged_rows(damaged: list[DamagedRow]) -> str:
+    more = f", and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+    return "; ".join(row.message for row in damaged[:3]) + more
 
 
 def _clocks(found: list[clocks.Ahead]) -> Check:

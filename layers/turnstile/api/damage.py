@@ -22,8 +22,7 @@ from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow, MovesRow
 from turnstile.store.core.errors import NewerFormat
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Row
-from turnstile.store.damaged import DamagedRow, parse_row
-from turnstile.store.ports import Refs
+from turnstile.store.ports import DamagedRow, Refs, parse_row
 
 KINDS: Final[Mapping[str, type[StoredRow]]] = {
     of.kind: of

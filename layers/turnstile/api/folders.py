@@ -24,8 +24,7 @@ from turnstile.delta.soundness.judge import folder_fault
 from turnstile.store.core.errors import NotFound, StorageFault
 from turnstile.store.core.locations import ancestors
 from turnstile.store.core.names import published_path
-from turnstile.store.damaged import parse_row, parse_rows
-from turnstile.store.ports import World, in_batches
+from turnstile.store.ports import World, in_batches, parse_row, parse_rows
 
 TABLES: Final = 1_000
 """How many tables of each format are looked at, the first ones in the store's order."""

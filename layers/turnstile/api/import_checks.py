@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.core.location_rows import Location
-from turnstile.store.damaged import parse_rows
-from turnstile.store.ports import World
+from turnstile.store.ports import World, parse_rows
 
 UNDER_WAY_MS: Final = 15 * 60_000
 """For so long an import may be under way: it takes seconds, and no process of it lives longer."""

@@ -56,9 +56,8 @@ from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, 
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import LOG, STAGED, inline_unique, published_path, staged_file
 from turnstile.store.core.writes import Change
-from turnstile.store.damaged import parse_rows
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import PIECE_BYTES, Accepted, LogStorage, Stat, World
+from turnstile.store.ports import PIECE_BYTES, Accepted, LogStorage, Stat, World, parse_rows
 
 _PUBLISHED: Final = re.compile(r"(\d{20})\.json")
 

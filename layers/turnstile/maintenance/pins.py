@@ -31,8 +31,7 @@ from turnstile.maintenance.core.retention import FILES, LOG, retention_ms
 from turnstile.maintenance.holders import MARGIN_MS, live, snapshots_with
 from turnstile.store.core.errors import NotFound, StateConflict, UnreadableObj, UnreadableRow, UnsupportedTable
 from turnstile.store.core.locations import normalise
-from turnstile.store.damaged import DamagedRow, parse_row, parse_rows
-from turnstile.store.ports import World
+from turnstile.store.ports import DamagedRow, World, parse_row, parse_rows
 
 _UNKNOWN: Final = "which tables this transaction needs is not known, so nothing of any table is removed"
 

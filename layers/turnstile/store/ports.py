@@ -11,8 +11,8 @@ from typing import Final, Literal, Protocol, TypeVar
 
 import msgspec
 
-from turnstile.store.core.errors import UnreadableObj
-from turnstile.store.core.rows import Space
+from turnstile.store.core.errors import UnreadableObj, UnreadableRow
+from turnstile.store.core.rows import Space, StoredRow
 from turnstile.store.core.writes import Row, Write
 
 BATCH_GET_MAX: Final = 100
@@ -28,6 +28,7 @@ TransactWriteItems and TransactGetItems."""
 
 
 T = TypeVar("T")
+R = TypeVar("R", bound=StoredRow)
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -328,3 +329,34 @@ def rows_between(refs: Refs, kind: str, after: str = "", upto: str = "", *, stal
         yield row
         if upto and row["key"] == upto:
             return
+
+
+# -- damaged rows ------------------------------------------------------------------------------------------------------
+# A damaged row stops no look at the other rows, and never counts as one that is not there: its reader is told its key,
+# and decides which of its work waits (docs/operations.md, A row that cannot be read).
+
+
+class DamagedRow(msgspec.Struct, frozen=True):
+    """A row that cannot be read: its key, and the reason, which names the key too."""
+
+    key: str
+    message: str
+
+
+def parse_row(of: type[R], row: Row, damaged: list[DamagedRow]) -> R | None:
+    """Returns the parsed row; None for a damaged one, which it adds to ``damaged``. Raises
+    NewerFormat."""
+    try:
+        return of.from_row(row)
+    except UnreadableRow as error:
+        damaged.append(DamagedRow(str(row["key"]), error.message))
+        return None
+
+
+def parse_rows(of: type[R], rows: Iterable[Row], damaged: list[DamagedRow]) -> Iterator[R]:
+    """Yields the parsed rows, in their order; adds the damaged ones to ``damaged``. Raises
+    NewerFormat."""
+    for row in rows:
+        parsed = parse_row(of, row, damaged)
+        if parsed is not None:
+            yield parsed

@@ -12,7 +12,7 @@ from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer
 from turnstile.api.services import open_services
 from turnstile.store.core.errors import PermissionDenied
-from turnstile.store.damaged import DamagedRow
+from turnstile.store.ports import DamagedRow
 
 routes = Blueprint(__name__)
 

@@ -34,8 +34,7 @@ from turnstile.rights.rules import create_external, create_table, edit_table, se
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.core.names import check_identifier
-from turnstile.store.damaged import parse_rows
-from turnstile.store.ports import BATCH_GET_MAX
+from turnstile.store.ports import BATCH_GET_MAX, parse_rows
 
 routes = Blueprint(__name__)
 

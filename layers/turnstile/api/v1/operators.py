@@ -30,7 +30,7 @@ from turnstile.maintenance.named_files import DeltaFiles, FilesLooked
 from turnstile.rights.rules import admin_only, modify_table
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnreadableRow
 from turnstile.store.core.names import check_uuid
-from turnstile.store.damaged import DamagedRow, parse_rows
+from turnstile.store.ports import DamagedRow, parse_rows
 
 routes = Blueprint(__name__)
 

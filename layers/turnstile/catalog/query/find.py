@@ -50,8 +50,7 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.undecided import as_readers_see
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import PageBudget
-from turnstile.store.damaged import parse_rows
-from turnstile.store.ports import BATCH_GET_MAX, World
+from turnstile.store.ports import BATCH_GET_MAX, World, parse_rows
 
 MAX_VISITS: Final = 10_000
 """A page ends when so many entries were visited, however few of them matched: a request has

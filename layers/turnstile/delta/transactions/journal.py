@@ -42,8 +42,7 @@ from turnstile.delta.transactions.groups import (
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict, TurnstileError
 from turnstile.store.core.rows import TRANSACTION
 from turnstile.store.core.writes import Row
-from turnstile.store.damaged import DamagedRow, parse_rows
-from turnstile.store.ports import Obj, Rejected, World
+from turnstile.store.ports import DamagedRow, Obj, Rejected, World, parse_rows
 
 SPACE: Final = "."
 """The partition of objs that holds announced commits: they are of no one catalog."""

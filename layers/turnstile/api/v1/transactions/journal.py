@@ -32,7 +32,7 @@ from turnstile.delta.transactions.journal import Announcement
 from turnstile.rights.rules import write_files
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied, UnreadableRow
 from turnstile.store.core.names import check_uuid
-from turnstile.store.damaged import DamagedRow
+from turnstile.store.ports import DamagedRow
 
 routes = Blueprint(__name__)
 listing = Blueprint(__name__)
