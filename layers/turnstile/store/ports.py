@@ -333,7 +333,7 @@ def rows_between(refs: Refs, kind: str, after: str = "", upto: str = "", *, stal
 
 # -- damaged rows ------------------------------------------------------------------------------------------------------
 # A damaged row stops no look at the other rows, and never counts as one that is not there: its
-# reader is told its key, and decides which of its work waits (docs/operations.md, A row that cannot
+# reader gets its key, and decides which of its work waits (docs/operations.md, A row that cannot
 # be read).
 
 
