@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def imports(tree: ast.Module) -> list[ast.stmt]:
     return [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def imported(nodes: list[ast.stmt], known: Set[str]) -> set[str]:
+def imported(nodes: list[ast.stmt], known: AbstractSet[str]) -> set[str]:
     """The modules among ``known`` that a module with these imports imports when it is imported
     itself."""
     names: set[str] = set()
