@@ -7,10 +7,11 @@ import pytest
 from tests.support.store.backends import REALM, Backend, Counter
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.adapters.opening import SystemClock
+from turnstile.api.damage import KINDS
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.rows import new_catalog, new_staging
 from turnstile.store.core.rows import Space
-from turnstile.store.core.writes import Equals, Erase, Set
+from turnstile.store.core.writes import Equals, Erase, Row, Set
 from turnstile.store.ports import Accepted
 
 
@@ -107,6 +108,22 @@ def test_i11_parts_of_a_scan_find_every_row_of_its_kind_once(backend: Backend, l
         if not last:
             break
     assert found == order and len(order) == 5
+
+
+def test_a_part_of_a_scan_of_every_kind_shows_rows_of_each(backend: Backend) -> None:
+    refs = backend.refs(realm="every-kind")
+    name = fresh_key().rpartition("/")[2]
+    table = stored(refs, head_row(f"every-kind/table/{name}"))
+    catalog = new_catalog(Space("every-kind").catalog(name), name, "c/1", 1)
+    assert isinstance(refs.write(catalog), Accepted)
+    found = list[Row]()
+    after = ""
+    for _ in range(100_000):
+        rows, after = refs.scan_part(KINDS, after=after, limit=100)
+        found += [row for row in rows if name in row["key"]]
+        if not after:
+            break
+    assert sorted(found, key=lambda row: str(row["kind"])) == [catalog.row, table]
 
 
 def test_i12_a_scan_never_shows_another_tenants_rows(backend: Backend, key: str) -> None:

@@ -124,13 +124,13 @@ class DynamoRefs:
         AWS allows that for a scan, emulators do not.
         """
         others = {f":kind{number}": {"S": kind} for number, kind in enumerate(sorted(KINDS.keys() - set(kinds)))}
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ConsistentRead": not stale,
-            "FilterExpression": f"NOT #kind IN ({', '.join(others)})",
-            "ExpressionAttributeNames": {"#kind": "kind"},
-            "ExpressionAttributeValues": others,
-        }
+        request: dict[str, Any] = {"TableName": self._table, "ConsistentRead": not stale}
+        if others:  # the service refuses an empty list
+            request |= {
+                "FilterExpression": f"NOT #kind IN ({', '.join(others)})",
+                "ExpressionAttributeNames": {"#kind": "kind"},
+                "ExpressionAttributeValues": others,
+            }
         return request | ({"ExclusiveStartKey": _key(after)} if after else {})
 
     def _rows_to_show(self, items: Iterable[Item], kinds: Collection[str]) -> Iterator[Row]:
