@@ -59,6 +59,17 @@ def test_i24_a_plan_is_refused_where_a_commit_since_the_checkpoint_is_damaged_an
     assert answers.values["repair"] == "damaged" and answers.values["gc"][0] == []
 
 
+@pytest.mark.parametrize("back", [0, 3])
+def test_i24_the_definition_at_a_version_is_not_that_of_the_one_before_it(tmp_path: Path, back: int) -> None:
+    """Clones of the past and recoveries read it from the log."""
+    (tmp_path / "t").mkdir()
+    site = Site(plain(tmp_path / "t"))
+    version = site.case.head.floor - back
+    outcome, answers = site.outcome(site.case.below / published_path(version), "removed")
+    assert (outcome, answers.wrong) == ("told", [])
+    assert f"state {version}" in answers.typed
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_i24_an_index_that_was_made_before_is_read_instead_of_a_damaged_commit(tmp_path: Path, way: str) -> None:
     (tmp_path / "t").mkdir()

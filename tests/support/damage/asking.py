@@ -9,10 +9,12 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.damage.tables import GRACE, TABLES, Case, aged, maintain
+from tests.support.damage.tables import GRACE, TABLES, Case, aged, maintain, new_world
+from turnstile.delta.log.state import LogState, read_state
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
 from turnstile.delta.verify import Verifier
@@ -21,7 +23,9 @@ from turnstile.maintenance.state import open_state
 from turnstile.planning.planner import Planner
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.evaluate import clone as cloned_rows
-from turnstile.store.core.names import LOG
+from turnstile.store.core.names import LOG, published_path
+from turnstile.store.ports import LogStorage
+from turnstile.transfer.survey import Surveyor
 
 WAYS: Final = ("emptied", "cut", "flipped", "removed")
 OUTCOMES: Final = ("told", "no effect", "unnamed", "crashed", "believed")
@@ -126,6 +130,39 @@ def _light_work(case: Case, answers: Answers) -> None:
             answers.wrong.append(f"light work: the checkpoint of version {at} ({len(alone)} files) has other files")
 
 
+def _states(case: Case, answers: Answers) -> None:
+    """The table's definition as clones of the past and recoveries read it: at the floor, and
+    before."""
+    head = case.head
+    storage = case.world.storages.open(head.location)
+    for version in (head.floor, head.floor - 3):
+        answers.ask(f"state {version}", partial(_state_at, storage, head.location, version))
+
+
+def _import(case: Case, answers: Answers) -> None:
+    """A survey of the table by another catalog, which takes it over. It cannot know of a newest
+    commit that is not there."""
+    world, services = new_world(case.folder.with_name(f"{case.folder.name}-other"))
+    surveyor = Surveyor(world, services.reader, services.limits, services.lake_root)
+
+    def call() -> Any:
+        survey = surveyor.survey("main", ("default", "t"), case.head.location, take_over=True)
+        if survey.problems:
+            raise survey.problems[0]
+        assert survey.state is not None
+        return _described(survey.state)
+
+    answers.ask("import", call)
+
+
+def _state_at(storage: LogStorage, location: str, version: int) -> Any:
+    return _described(read_state(storage, location, version))
+
+
+def _described(state: LogState) -> Any:
+    return state.version, state.protocol, state.metadata, state.domains, state.ict
+
+
 def _gc(case: Case, answers: Answers, *, readable: bool) -> None:
     def call() -> Any:
         report = Collector(case.world, GRACE, workers=1).collect(("log",), dry_run=False)
@@ -177,6 +214,8 @@ class Site:
         _verify(self.case, answers)
         _repair(self.case, answers)
         _plan(self.case, answers)
+        _states(self.case, answers)
+        _import(self.case, answers)
         readable = "plan" not in answers.typed and not any(each.startswith("plan") for each in answers.wrong)
         _light_work(self.case, answers)
         self.restore()
@@ -188,6 +227,7 @@ class Site:
     def outcome(self, path: Path, way: str) -> tuple[str, Answers]:
         """The result of the damage of a file."""
         whole = path.read_bytes()
+        newest = self.case.below / published_path(self.case.head.floor)
 
         def damage() -> None:
             left = damaged(whole, way)
@@ -199,6 +239,14 @@ class Site:
                 os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
         answers = self.answers(damage)
+        answers.wrong += [
+            f"{question}: {value}"
+            for question, value in answers.values.items()
+            if question.startswith(("state", "import"))
+            and question not in answers.typed
+            and value != self.undamaged.values[question]
+            and not (question == "import" and path == newest and way == "removed")
+        ]
         if answers.wrong:
             return "believed", answers
         if answers.crashes:

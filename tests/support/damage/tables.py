@@ -61,7 +61,8 @@ class Case:
 # -- the tables --------------------------------------------------------------------------------------------------------
 
 
-def _world(folder: Path) -> tuple[FakeWorld, CatalogServices]:
+def new_world(folder: Path) -> tuple[FakeWorld, CatalogServices]:
+    """A catalog with a lake below ``folder``."""
     world = replace(fake_world(), storages=FileStorages(None))
     world.clock.now = time_ns() // 1_000_000
     lake = f"file://{folder}/lake"
@@ -123,7 +124,7 @@ def aged(case: Case) -> Case:
 
 
 def _managed(name: str, folder: Path, *features: str, **properties: str) -> Case:
-    world, services = _world(folder)
+    world, services = new_world(folder)
     table_id = create(services)
     case = Case(
         name, folder, world, services, table_id, Path(head_of(world, table_id).location.removeprefix("file://"))
@@ -207,7 +208,7 @@ def unsealed(folder: Path) -> Case:
 
 
 def imported(folder: Path) -> Case:
-    world, services = _world(folder)
+    world, services = new_world(folder)
     place = f"file://{folder}/old/t"
     storage = world.storages.open(place)
     actions = ([legacy_protocol(), legacy_metadata(), legacy_info("CREATE TABLE")],)

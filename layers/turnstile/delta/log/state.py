@@ -59,15 +59,18 @@ class LogState(msgspec.Struct, frozen=True):
 
 
 def read_state(storage: LogStorage, location: str, upto: int | None = None) -> LogState:
-    """The state of the table at ``location``: the latest, or that of version ``upto``. Raises
-    UnsupportedTable for no Delta table, a gap in its log, or only Parquet checkpoints that cannot
-    be read here.
+    """Returns the state of the table at ``location``: the latest, or that of version ``upto``.
+    Raises UnsupportedTable for no Delta table, a gap in its log, or only Parquet checkpoints that
+    cannot be read here; DamagedLog where the commit ``upto`` is not in the log: the one before it
+    may have another definition.
     """
     files = list_log(storage) if upto is None else list_log(storage).upto(upto)
     if not files.commits:
         problem = f"there is no Delta table at {location}"
         raise UnsupportedTable(problem, field="location", remedy="give the folder that holds _delta_log")
     latest = max(files.commits)
+    if upto is not None and latest < upto:
+        raise DamagedLog(missing(upto))
     commits: dict[int, Commit] = {latest: read_commit(storage, latest)}
     for start in _starts(storage, files, commits[latest], latest):
         after = range(start.version + 1 if start else 0, latest + 1)
