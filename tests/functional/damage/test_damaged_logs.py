@@ -75,7 +75,7 @@ def test_i24_an_index_that_was_made_before_is_read_instead_of_a_damaged_commit(t
     (tmp_path / "t").mkdir()
     site = Site(indexed(tmp_path / "t"))
     outcome, answers = site.outcome(site.case.below / published_path(3), way)
-    assert outcome == "told" and answers.typed == []
+    assert outcome == "told" and {*answers.typed} <= {"import"}, "another catalog has no index"
 
 
 @pytest.mark.parametrize("make", [checkpointed, v2, unsealed])
