@@ -18,9 +18,8 @@ SEEDS = os.environ.get("TURNSTILE_SEEDS", "")
 def test_i1_to_i11_a_run_on_sqlite_is_the_run_on_the_fakes(name: str) -> None:
     scenario = SCENARIOS[name]
     with on_one_cpu():
-        for seed in range(1 if name == "append-groups" else 2):
-            plan = scenario.plan(seed)
-            assert run(plan, scenario, tracing=True, store="sqlite") == run(plan, scenario, tracing=True)
+        plan = scenario.plan(0)
+        assert run(plan, scenario, tracing=True, store="sqlite") == run(plan, scenario, tracing=True)
 
 
 def test_i1_a_planted_mistake_is_found_on_sqlite() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rewritten_tables import KINDS, USUAL, count_files, fill
+from tests.support.rewritten_tables import KINDS, count_files, fill
 from turnstile_client import Table, Unsupported, connect
 
 BOTH_IDS = {
@@ -17,6 +17,8 @@ BOTH_IDS = {
     "row tracking in partitions": "(id BIGINT, k INT) PARTITIONED BY (k)"
     " TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'name')",
 }
+QUICK = ("deletion vectors", "row tracking and mapping by id")
+"""Each feature that keeps something of a rewritten row, once."""
 MADE = {kind: text for kind, text in KINDS.items() if kind != "clustering"} | BOTH_IDS
 
 
@@ -38,7 +40,7 @@ def is_tracked(sql: Any, table: str) -> bool:
 
 @pytest.mark.parametrize(
     "kind",
-    [kind if kind in (*USUAL, *BOTH_IDS) else pytest.param(kind, marks=pytest.mark.slow, id=kind) for kind in MADE],
+    [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow, id=kind) for kind in MADE],
 )
 def test_i27_rows_keep_their_values_ids_and_versions(lake: Any, sql: Any, name: str, client: Table, kind: str) -> None:
     table = f"lake.{name}"
