@@ -282,7 +282,7 @@ def status(api: Api, *, output: Format) -> None:
         return
     out.say(f"running at [bold]{report['url']}[/bold], version {report['version']}")
     if release:
-        out.say(f"the store is swept by version {escape(release['version'])} since {escape(release['since'])}")
+        out.say(f"newest version that swept the store: {escape(release['version'])}, since {escape(release['since'])}")
     if service is not None:
         age = out.span(time.time() * 1000 - service.started_ms)
         kind = "emulated deployment" if service.is_emulated else "server"

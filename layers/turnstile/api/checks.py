@@ -22,7 +22,8 @@ from turnstile.delta.core.head import ACTIVE, RECOVERING, STUCK, TableHead, tail
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.names import LOG
 from turnstile.store.core.rows import IDENTITY, TASK
-from turnstile.store.ports import DamagedRow, LogStorage, Obj, World, parse_rows
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import LogStorage, Obj, World, parse_rows
 from turnstile_release import version
 
 Result = Literal["ok", "warning", "failed"]
@@ -32,6 +33,10 @@ FOLDER: Final = "_turnstile_checks"
 
 SKEW_MS: Final = 60_000
 """The largest allowed difference of clocks (docs/invariants.md, "Assumptions")."""
+
+ROWS_MS: Final = 8_000
+"""The time after which a look at the rows ends: an HTTP API waits for 30 s, and other looks come
+before it."""
 
 _MANY: Final = 2
 """So many tables without a folder are a lake that was moved."""
@@ -204,17 +209,17 @@ def _tables(world: World) -> Iterator[Check]:
 
 def _folders(world: World) -> Iterator[Check]:
     """Whether the log of each Delta table, and the metadata file of each Iceberg table, is where
-    the store says. After a lake or a home was moved, none is. A warning says of how many it is not
-    known."""
+    the store says. After a lake or a home was moved, none is. A warning has the number of tables
+    that were not looked at."""
     found = folders.look(world)
-    looked = f"{found.looked} tables" + (f" ({found.left} more were not looked at)" if found.left else "")
+    left = f"{found.left} more" if found.all_counted else f"{found.left} and more"
+    looked = f"{found.looked} tables" + (f" ({left} were not looked at)" if found.left else "")
     if found.gone:
-        first = "; ".join(f"{each.name} at {each.location}" for each in found.gone[:3])
-        more = f"; and {len(found.gone) - 3} more" if len(found.gone) > 3 else ""
-        text = f"{len(found.gone)} of {looked} have no log or metadata file where the store says: {first}{more}"
+        first = _first_of([f"{each.name} at {each.location}" for each in found.gone])
+        text = f"{len(found.gone)} of {looked} have no log or metadata file where the store says: {first}"
         yield Check("folders", "failed", text, _remedy_of_gone(found.gone))
     elif found.unknown:
-        text = f"{len(found.unknown)} of {looked} could not be looked at: " + "; ".join(found.unknown[:3])
+        text = f"{len(found.unknown)} of {looked} could not be looked at: {_first_of(found.unknown)}"
         yield Check("folders", "failed", text, _REMEDY_S3)
     else:
         text = (
@@ -242,26 +247,31 @@ def _rows(world: World) -> Iterator[Check]:
     pass over the rows of every kind."""
     now_ms = world.clock.now_ms()
     found = list[clocks.Ahead]()
-    damaged = list[DamagedRow]()
-    for row in damage.readable_rows(world.refs, damaged):
+
+    def look(row: Row) -> None:
         if row["kind"] in clocks.KINDS:
-            found += clocks.ahead(row, now_ms)
-    if damaged:
-        yield Check("rows", "failed", _damaged_rows(damaged), _REMEDY_ROW)
+            found.extend(clocks.ahead(row, now_ms))
+
+    looked = damage.look_at_rows(world.refs, look, lambda: world.clock.now_ms() < now_ms + ROWS_MS)
+    rest = f"rows after {looked.after!r} were not looked at within {ROWS_MS // 1_000} s" if looked.after else ""
+    if looked.damaged:
+        text = _first_of([row.message for row in looked.damaged]) + (f"; {rest}" if rest else "")
+        yield Check("rows", "failed", text, _REMEDY_ROW)
+    elif rest:
+        yield Check("rows", "warning", rest, "'turnstile repair --all' looks at the rows of all tables")
     yield _clocks(found)
 
 
-def _damaged_rows(damaged: list[DamagedRow]) -> str:
-    more = f", and {len(damaged) - 3} more" if len(damaged) > 3 else ""
-    return "; ".join(row.message for row in damaged[:3]) + more
+def _first_of(texts: Sequence[str]) -> str:
+    """Returns the first three texts, and the number of the others."""
+    return "; ".join(texts[:3]) + (f"; and {len(texts) - 3} more" if len(texts) > 3 else "")
 
 
 def _clocks(found: list[clocks.Ahead]) -> Check:
     if not found:
         return Check("clocks", "ok", "no row has a time that only a clock which was ahead can have written")
     found.sort(key=lambda each: -each.ahead_ms)
-    more = f", and {len(found) - 3} more" if len(found) > 3 else ""
-    text = "a clock was ahead when these were written: " + "; ".join(map(clocks.description_of, found[:3])) + more
+    text = f"a clock was ahead when these were written: {_first_of(list(map(clocks.description_of, found)))}"
     remedy = (
         "see that the clocks of all servers are synchronised; ends of leases, pauses and turns among them count as "
         "over already"

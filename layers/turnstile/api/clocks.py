@@ -80,7 +80,7 @@ KINDS: Final = (
 _LIGHT_WORK: Final = "maintain."
 _FOLLOW_UPS: Final = "follow-up."
 _GC: Final = "collect"
-"""How the ids of tasks begin, by their subject."""
+"""How the ids of rows of the type begin, by their subject."""
 
 
 class _Pause(msgspec.Struct, frozen=True):
@@ -129,7 +129,8 @@ def _times(row: Row) -> Iterator[tuple[str, int, int]]:
             yield f"reader {reader.holder}", reader.until, pin_rows.MOST_TTL_MS
     elif kind == Updateable.kind and row.get("type") == TASK.name:
         id = str(row["key"]).rpartition("/")[2]
-        with suppress(msgspec.DecodeError):  # another payload, such as the list of tables with a failing follow-up
+        # another payload, such as the list of tables with a failing follow-up, or a damaged one
+        with suppress(msgspec.MsgspecError, ValueError):
             yield from (
                 _times_of_follow_ups(row["payload"])
                 if id.startswith(_FOLLOW_UPS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
+
+import msgspec
 
 from turnstile.access.core.client_rows import Client
 from turnstile.catalog.core.location_rows import Location
@@ -20,7 +22,7 @@ from turnstile.events.core.deliveries import EventDelivery
 from turnstile.events.core.rows import EventLog, EventMark
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow, MovesRow
 from turnstile.store.core.errors import NewerFormat
-from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.rows import StoredRow, damaged_row
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import DamagedRow, Refs, parse_row
 
@@ -56,18 +58,36 @@ KINDS: Final[Mapping[str, type[StoredRow]]] = {
 _PAGE: Final = 512
 
 
-def readable_rows(refs: Refs, damaged: list[DamagedRow]) -> Iterator[Row]:
-    """Yields every row that can be read, of every kind, and adds the others to ``damaged``. Rows of
-    a newer format are left out. One pass."""
+class Looked(msgspec.Struct, frozen=True):
+    """The result of a look at the rows: the damaged ones, and the key after which the look ended
+    early; empty if it reached the end."""
+
+    damaged: list[DamagedRow]
+    after: str
+
+
+def look_at_rows(refs: Refs, look: Callable[[Row], None], go_on: Callable[[], bool]) -> Looked:
+    """Calls ``look`` with every row of every kind that can be read, in one pass, as long as
+    ``go_on`` says so. Rows of a newer format are left out."""
+    damaged = list[DamagedRow]()
     after = ""
     while True:
         rows, after = refs.scan_part(KINDS, after=after, limit=_PAGE)
         for row in rows:
-            try:
-                parsed = parse_row(KINDS[row["kind"]], row, damaged)
-            except NewerFormat:
-                continue
-            if parsed is not None:
-                yield row
-        if not after:
-            return
+            if is_readable(row, damaged):
+                look(row)
+        if not after or not go_on():
+            return Looked(damaged, after)
+
+
+def is_readable(row: Row, damaged: list[DamagedRow]) -> bool:
+    """Returns whether a row can be read; adds a damaged one to ``damaged``, also one with another
+    kind than its key has."""
+    key = str(row["key"])
+    kind = key.split("/", 2)[1]
+    if row["kind"] != kind:
+        row = damaged_row(key, ValueError(f"its kind is {row['kind']!r}"))
+    try:
+        return parse_row(KINDS[kind], row, damaged) is not None
+    except NewerFormat:
+        return False

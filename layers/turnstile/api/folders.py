@@ -21,7 +21,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead, gone_for_good
 from turnstile.delta.soundness.judge import folder_fault
-from turnstile.store.core.errors import NotFound, StorageFault
+from turnstile.store.core.errors import NotFound, TurnstileError
 from turnstile.store.core.locations import ancestors
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import World, in_batches, parse_row, parse_rows
@@ -31,6 +31,9 @@ TABLES: Final = 1_000
 
 LONGEST_MS: Final = 5_000
 """The time after which no further look at tables of a format begins."""
+
+COUNT_MS: Final = 1_000
+"""How much longer the tables behind a bound are counted."""
 
 _THREADS: Final = 8
 _BATCH: Final = 4 * _THREADS
@@ -52,12 +55,14 @@ class Looked(msgspec.Struct, frozen=True):
     Attributes:
         looked: the number of tables.
         left: the number of tables that were not looked at, since a bound was reached.
+        all_counted: whether ``left`` has all of them; counting ends at a bound of its own.
         gone: tables without their files.
         unknown: the errors for tables, or catalogs, that could not be looked at.
     """
 
     looked: int
     left: int
+    all_counted: bool
     gone: tuple[Gone, ...]
     unknown: tuple[str, ...]
 
@@ -75,17 +80,18 @@ def look(world: World) -> Looked:
     return Looked(
         of_delta.looked + of_iceberg.looked,
         of_delta.left + of_iceberg.left,
+        of_delta.all_counted and of_iceberg.all_counted,
         of_delta.gone + of_iceberg.gone,
         of_delta.unknown + of_iceberg.unknown,
     )
 
 
 def _look(world: World, items: Iterable[T], find: Callable[[T], Gone | str | None], unknown: list[str]) -> Looked:
-    """Looks at the items of one format, and counts those behind a bound; adds errors to
-    ``unknown``."""
+    """Looks at the items of one format, and counts the others; adds errors to ``unknown``."""
     ends_ms = world.clock.now_ms() + LONGEST_MS
     looked = 0
     left = 0
+    all_counted = True
     gone = list[Gone]()
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="folders") as threads:
         for batch in in_batches(items, _BATCH):
@@ -93,12 +99,15 @@ def _look(world: World, items: Iterable[T], find: Callable[[T], Gone | str | Non
             some = () if over else batch[: TABLES - looked]
             looked += len(some)
             left += len(batch) - len(some)
+            if over and world.clock.now_ms() >= ends_ms + COUNT_MS:
+                all_counted = False
+                break
             for found in threads.map(find, some):
                 if isinstance(found, str):
                     unknown.append(found)
                 elif found is not None:
                     gone.append(found)
-    return Looked(looked, left, tuple(gone), tuple(unknown))
+    return Looked(looked, left, all_counted, tuple(gone), tuple(unknown))
 
 
 # -- Delta -------------------------------------------------------------------------------------------------------------
@@ -110,13 +119,14 @@ def _delta_tables(world: World) -> Iterator[TableHead]:
 
 
 def _find_delta(world: World, head: TableHead) -> Gone | str | None:
-    """Whether the table has no log; the storage's error if it is unknown."""
+    """Returns the table if its log is not there, None if it is, and the error's text where that is
+    not known."""
     try:
         storage = world.storages.open(head.location)
         if storage.stat(published_path(head.floor)) is not None or folder_fault(storage, head.floor) is None:
             return None
         return Gone(head.name, head.location) if _is_same(world, head) else None
-    except StorageFault as error:
+    except TurnstileError as error:
         return f"{head.name}: {error.message}"
 
 
@@ -149,20 +159,21 @@ def _iceberg_entries(world: World, reader: CatalogReader, unknown: list[str]) ->
     """Yields Iceberg's tables and views of all catalogs; adds the errors of trees that cannot be
     read to ``unknown``."""
     for row in world.refs.scan(CatalogHead.kind):
-        head = parse_row(CatalogHead, row, [])
-        if head is None:
-            continue
         try:
+            head = parse_row(CatalogHead, row, [])
+            if head is None:
+                continue
             tree = reader.unauthorized_at(head.name, row)
             for key, entry in tree.subtree(()):
                 if entry.kind in ICEBERG_KINDS:
                     yield _Entry(tree, path_of(key), entry.obj)
-        except StorageFault as error:
-            unknown.append(f"catalog {head.name}: {error.message}")
+        except TurnstileError as error:
+            unknown.append(f"catalog {str(row['key']).rpartition('/')[2]}: {error.message}")
 
 
 def _find_iceberg(world: World, reader: CatalogReader, entry: _Entry) -> Gone | str | None:
-    """Whether the table or view has no metadata file; the error if it is unknown."""
+    """Returns the table or view if its metadata file is not there, None if it is, and the error's
+    text where that is not known."""
     try:
         entity = reader.store.entity(entry.tree.catalog, entry.obj)
         assert isinstance(entity, IcebergTable | IcebergView)
@@ -170,7 +181,7 @@ def _find_iceberg(world: World, reader: CatalogReader, entry: _Entry) -> Gone | 
         if world.storages.open(folder).stat(name) is not None or not _is_present(reader, entry):
             return None
         return Gone(entry.name, entity.metadata, is_iceberg=True)
-    except StorageFault as error:
+    except TurnstileError as error:
         return f"{entry.name}: {error.message}"
 
 

@@ -39,24 +39,34 @@ class AttentionRow:
             row = self._world.refs.write(insert).row or insert.row  # or as somebody else made it meanwhile
         return Attention.from_row(row)
 
+    def _readable(self) -> Attention | None:
+        """Returns the row; None where it is damaged. Every run looks at all rows then, and needs no
+        note."""
+        try:
+            return self.read()
+        except UnreadableRow:
+            return None
+
     def note(self, notes: Iterable[str]) -> None:
         """Adds the tables of ``notes`` to the next sweep. Raises as the store does: then only a
         pass over all tables finds them."""
-        change = core.note(self.read(), notes)
+        row = self._readable()
+        change = core.note(row, notes) if row is not None else None
         if change is not None:
             self._world.refs.write(change)
 
     def add_release(self, version: str, day: str) -> None:
         """Records that this version of the code works on the store; a read where it is known
         already."""
-        change = core.add_release(self.read(), version, day)
+        row = self._readable()
+        change = core.add_release(row, version, day) if row is not None else None
         if change is not None:
             self._world.refs.write(change)
 
     def want_full_pass(self) -> None:
         """Has the following sweeps look at all tables once."""
-        self.read()
-        self._world.refs.write(core.want(self._key))
+        if self._readable() is not None:
+            self._world.refs.write(core.want(self._key))
 
     def settle(self, before: Attention, part: Part, seen: Seen, *, keep_place: bool) -> None:
         """Writes the result of a sweep that began with ``before``."""
@@ -98,8 +108,8 @@ class Rounds:
                 returns the rest again.
 
         Raises:
-            UnreadableRow: the row of the schedule is damaged. All rows were looked at before, as
-                far as the time sufficed.
+            UnreadableRow: the row of the schedule is damaged. All rows were looked at before, from
+                the first one, as far as the time sufficed.
         """
         try:
             before = self.attention.read()
@@ -107,7 +117,7 @@ class Rounds:
             after = ""
             while go_on():
                 rows, after = self._world.refs.scan_part(self._kinds, after=after, limit=PAGE)
-                for _ in look(rows):  # cannot be noted
+                for _ in look(rows):  # the damaged row takes no note
                     pass
                 if not after:
                     break

@@ -286,8 +286,10 @@ class Recoverer:
         """Takes back every version of ``head`` above its floor, by an operator's choice for
         ``_delta_log``, whose versions the publisher adopts then. Copies of the content are set
         aside before (``delta.sides``). Returns the HEAD, as it is if it changed meanwhile. Raises
-        UnsupportedTable if the metadata of the floor cannot be read from the log, and StorageFault.
+        UnsupportedTable if the metadata of the floor cannot be read from the log, and StorageFault
+        also if its commit is gone.
         """
+        self._check_floor(head)
         now = self._world.clock.now_ms()
         metadata = head.metadata
         present = self._metadata.get(head.catalog, metadata)

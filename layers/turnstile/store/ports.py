@@ -332,9 +332,8 @@ def rows_between(refs: Refs, kind: str, after: str = "", upto: str = "", *, stal
 
 
 # -- damaged rows ------------------------------------------------------------------------------------------------------
-# A damaged row stops no look at the other rows, and never counts as one that is not there: its
-# reader gets its key, and decides which of its work waits (docs/operations.md, A row that cannot
-# be read).
+# A damaged row stops no look at the other rows, and never counts as a missing one. The reader gets
+# its key, and decides which work waits (docs/operations.md, A row that cannot be read).
 
 
 class DamagedRow(msgspec.Struct, frozen=True):

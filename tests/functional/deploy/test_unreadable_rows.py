@@ -69,6 +69,10 @@ def test_an_operator_is_shown_that_a_clock_was_ahead() -> None:
     assert f"reserved_until of {table.key} is 40.0 days ahead" in checks["clocks"]["message"]
 
 
+OF_GC = {"catalog", "gone", "group", "ref", "staging", "table", "transaction"}
+"""The kinds of rows that a run of gc reads, less those that it writes itself."""
+
+
 class Company:
     """A store with a catalog, two tables, an open transaction of each, and a client."""
 
@@ -144,7 +148,7 @@ def test_a_damaged_row_of_any_kind_stops_no_look_at_the_others(kind: str) -> Non
     assert head_of(world, company.second).floor == head_of(world, company.second).latest
     report = collect(world)
     assert report.complete
-    assert {key in problem.message for problem in report.problems} <= {True}, report.problems
+    assert {key in problem.message for problem in report.problems} == ({True} if kind in OF_GC else set())
 
 
 def test_what_a_damaged_transaction_may_need_is_held_and_other_tables_are_cleaned() -> None:

@@ -289,6 +289,19 @@ def test_i11_a_damaged_work_list_has_every_table_looked_at_and_is_reported_once_
     assert all(table.head.floor == table.head.latest for table in tables)
 
 
+def test_i11_a_damaged_work_list_takes_no_note_and_stops_no_writer_of_notes() -> None:
+    """Each sweep looks at every table then."""
+    world = fake_world()
+    part(Sweeper(world, Publisher(world)), world)
+    world.refs.damage(KEY)
+    before = dict(world.refs.rows[KEY])
+    row = AttentionRow(world)
+    row.note(["t"])
+    row.want_full_pass()
+    row.add_release("9.9.9", "2030-01-01")
+    assert world.refs.rows[KEY] == before
+
+
 # -- other schedules that look at rows in parts ------------------------------------------------------------------------
 
 

@@ -344,6 +344,15 @@ def test_i2_i5_i10_nothing_is_taken_back_from_a_head_that_changed_meanwhile(tabl
     assert table.row == before
 
 
+def test_i24_nothing_is_taken_back_where_the_newest_published_commit_is_gone(table: Table) -> None:
+    two_histories(table)
+    before = clone(table.row)
+    table.storage.delete(published_path(table.head.floor))
+    with pytest.raises(StorageFault, match=published_path(table.head.floor)):
+        Recoverer(table.world).take_back(table.head)
+    assert table.row == before
+
+
 @pytest.mark.parametrize("state", ["active", "leaving", "dropped", "pinned"])
 def test_i10_nothing_is_taken_back_from_a_table_that_was_not_stopped(table: Table, state: str) -> None:
     two_histories(table)

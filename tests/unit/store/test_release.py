@@ -20,6 +20,7 @@ from turnstile.delta.attention import AttentionRow
 from turnstile.delta.core.attention import RELEASES_MAX
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper
+from turnstile.store.core.writes import FORMAT, KNOWN
 from turnstile_release import RELEASE, of_checkout, of_description, version
 
 
@@ -66,6 +67,9 @@ def test_the_first_page_of_tables_says_which_version_swept_the_store_last() -> N
     day = datetime.fromtimestamp(world.clock.now / 1000, UTC).date().isoformat()
     assert answer["release"] == {"version": "0.2.0", "since": day}
     assert "release" not in http.get("/v1/tables", page_token=str(uuid.UUID(int=0))).json
+    row = world.refs.rows[world.space.attention()]
+    row[FORMAT[0]] = KNOWN + 1
+    assert "release" not in http.get("/v1/tables").json, "of a newer release"
     world.refs.damage(world.space.attention())
     assert "release" not in http.get("/v1/tables").json
 

@@ -339,7 +339,17 @@ def test_an_operator_is_shown_that_a_clock_was_ahead_when_a_row_was_changed() ->
 
 
 @pytest.mark.parametrize("id", ["follow-ups", "follow-up.t", "maintain.t", "rewrite.t", "collect", "other"])
-@pytest.mark.parametrize("payload", [b"", b"\xc1", msgspec.msgpack.encode(["t"]), Task(1, 0, result=b"\xc1").pack()])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xc1",
+        msgspec.msgpack.encode(["t"]),
+        Task(1, 0, result=b"\xc1").pack(),
+        Task(1, 0, result=b'{"place":{"after":"\xff\xfe"}}').pack(),
+        Task(1, 0, failure="text").pack().replace(b"text", b"\xff\xfe\xfd\xfc"),
+    ],
+)
 def test_a_payload_of_another_form_is_passed(id: str, payload: bytes) -> None:
     assert list(ahead(updateable_row(id, payload), NOW)) == []
 

@@ -28,7 +28,7 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.named_files import IcebergFiles
 from turnstile.maintenance.named_files import DeltaFiles, FilesLooked
 from turnstile.rights.rules import admin_only, modify_table
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnreadableRow
+from turnstile.store.core.errors import InvalidRequest, NewerFormat, NotFound, StateConflict, UnreadableRow
 from turnstile.store.core.names import check_uuid
 from turnstile.store.ports import DamagedRow, parse_rows
 
@@ -121,11 +121,11 @@ def list_heads() -> Heads:
 
 
 def _last_release() -> Release | UnsetType:
-    """The newest version of the code that swept the store; UNSET where none did, or where the row
-    that says so is damaged, which ``checks`` reports."""
+    """The newest version of the code that swept the store; UNSET where none did, where the row that
+    says so is damaged, which ``checks`` reports, or where it has a newer format."""
     try:
         return next(reversed(releases_of(services().world)), UNSET)
-    except UnreadableRow:
+    except (UnreadableRow, NewerFormat):
         return UNSET
 
 

@@ -88,7 +88,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 class Entries(msgspec.Struct, frozen=True):
     """A page of entries, by id; ``unreadable``: the damaged rows of all pages, for administrators
-    alone, since a damaged row does not say whose it is."""
+    alone, since a damaged row has no readable owner."""
 
     transactions: list[Entry]
     next_page_token: str | UnsetType = UNSET
