@@ -121,7 +121,7 @@ def _objs() -> Iterator[str]:
 def _requests() -> Iterator[str]:
     request = Request("POST", "/v1/catalogs/main", "", {}, {"b": ["2"], "a": ["1"]}, b"body", "")
     yield f"keyed_request {idempotency.digest_of(request)}"
-    yield f"catalog_transaction_entry {catalogs.entry_id(UUID, '/v1/catalogs/main', b'body')}"
+    yield f"catalog_transaction_entry {catalogs.sent_entry_id(UUID, '/v1/catalogs/main', b'body')}"
     yield f"replayed_transaction {attempt_id(UUID, 'attempt-2')}"
     yield f"unity_id of the realm {older_catalogs.id_of('realm', '')}"
     yield f"unity_id of a catalog {older_catalogs.id_of('realm', 'Main')}"

@@ -305,8 +305,9 @@ class Journal:
 
 def tables_announced(world: World, id: str) -> frozenset[str]:
     """Returns the tables of all attempts that were announced as transaction ``id`` and are still
-    kept; empty where none is. An obj is written before its entry, and ends a day after it: so the
-    tables of an entry which cannot be read are among them until then. Raises UnreadableObj.
+    kept; empty where none is. An obj is written before its entry, and ends a day after it: until
+    then the tables of an entry which cannot be read are among them. Later only those of other
+    attempts under this id may be left. Raises UnreadableObj.
     """
     tables = set[str]()
     for obj in world.objs.list(world.space.objs(SPACE), TRANSACTION.id(f"{id}/")):

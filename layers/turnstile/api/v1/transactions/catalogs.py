@@ -110,7 +110,7 @@ def transact_catalog(catalog: str) -> CatalogTransaction:
     if body_sent.journal:
         sent, part = _check_announced(of, body_sent.id, body_sent)
         return _commit_announced(sent, part)
-    id = entry_id(check_uuid(body_sent.id, "id"), current().path, current().body)
+    id = sent_entry_id(check_uuid(body_sent.id, "id"), current().path, current().body)
     sent = _check_sent(of, body_sent.id, id, body_sent)
     by = _guard_of(sent)
     here = services().catalog_for(by)
@@ -245,7 +245,7 @@ def _group(id: str, sent: CatalogTransactionBody | CatalogAnnouncementBody) -> G
     return group_of(id, sent.commits, sent.reads, getattr(sent, "reservation", ""))
 
 
-def entry_id(id: str, path: str, body: bytes) -> str:
+def sent_entry_id(id: str, path: str, body: bytes) -> str:
     """Returns the id of the entries of the request with this path and this body, of the transaction
     ``id``."""
     return str(uuid.uuid5(uuid.UUID(id), hashlib.sha256(path.encode() + b"\n" + body).hexdigest()))
