@@ -270,7 +270,7 @@ def test_what_an_idle_sweep_asks_of_the_store_does_not_grow_with_tables(tables: 
 def test_the_versions_that_swept_the_store_are_read_with_their_days() -> None:
     world = fake_world()
     assert releases_of(world) == ()
-    for version, day in (("0.1.0", "2026-01-02"), ("0.2.0", "2026-03-04")):
+    for version, day in (("0.1.0", "2026-01-02"), ("0.2.0", "2026-03-04"), ("0.1.0", "2026-05-06")):
         AttentionRow(world).add_release(version, day)
     assert releases_of(world) == (Release("0.1.0", "2026-01-02"), Release("0.2.0", "2026-03-04"))
 
