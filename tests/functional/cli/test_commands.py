@@ -266,7 +266,7 @@ def test_status() -> None:
         told = ask(canned, "status")
         shown = run("status", "--url", canned.url).stdout
     assert (told["version"], told["store_release"]) == ("1", release)
-    assert "version 1" in shown and "the store is swept by version 0.9 since 2026-11-29" in shown
+    assert "version 1" in shown and "newest version that swept the store: 0.9, since 2026-11-29" in shown
     assert told["running"] is True
     assert told["commits_unpublished"] == 5
     assert told["tables_stuck"] == ["main.default.s"] and told["tables_recovering"] == []
