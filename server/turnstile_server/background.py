@@ -68,7 +68,7 @@ whether gc is due."""
 COLLECT_MS: Final = 3_600_000
 TABLE_MS: Final = 20_000
 WORKERS: Final = 8
-_LOGGED: Final = 50
+_PROBLEMS_MAX: Final = 50
 """Problems of one gc run that the log has."""
 GATHER_S: Final = 0.1
 """How long events are gathered before they are appended together."""
@@ -308,7 +308,7 @@ class Background:
         if isinstance(report, Busy):  # another process is at it, or has died in it
             return COLLECT_AGAIN_S
         log.info("collected: %s", totals(report))
-        for problem in report.problems[:_LOGGED]:
+        for problem in report.problems[:_PROBLEMS_MAX]:
             log.warning("left alone: %s of kind %s: %s", problem.id, problem.kind, problem.message)
         return None
 

@@ -92,6 +92,24 @@ def syntax_tree(text: str) -> ast.Module:
             gc.enable()
 
 
+def imported_names(tree: ast.AST) -> dict[str, str]:
+    """Returns the full names of what a module imports, by local name."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {name.asname: name.name for name in node.names if name.asname}
+            found |= {first: first for name in node.names if (first := name.name.partition(".")[0])}
+    return found
+
+
+def full_name(expression: ast.expr, imports: dict[str, str]) -> str:
+    """Returns the full name of a function or class, as a module with these imports names it."""
+    head, dot, rest = ast.unparse(expression).partition(".")
+    return imports.get(head, head) + dot + rest
+
+
 def blocks(tree: ast.AST) -> Iterator[ast.AST]:
     """Yields a module and all in it that has statements of its own: ten times as fast as
     ``ast.walk``."""

@@ -24,7 +24,7 @@ MARGIN_MS: Final = 15_000
 """The part of the function's time that is reserved for running work when the time is up."""
 
 _SCHEDULED: Final = ("aws.events", "aws.scheduler")
-_LOGGED: Final = 50
+_PROBLEMS_MAX: Final = 50
 
 
 class CollectEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,6 +120,6 @@ class ScheduleHandler:
         has another function.
         """
         self._logger.info(what, extra=dict(totals))
-        for problem in problems[:_LOGGED]:
+        for problem in problems[:_PROBLEMS_MAX]:
             self._logger.warning("left alone", extra={"run": what, "problem": problem})
         count("gc", totals, run=what)

@@ -3,6 +3,7 @@ it, continue from it."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
@@ -39,7 +40,7 @@ class AttentionRow:
             row = self._world.refs.write(insert).row or insert.row  # or as somebody else made it meanwhile
         return Attention.from_row(row)
 
-    def _readable(self) -> Attention | None:
+    def readable(self) -> Attention | None:
         """Returns the row; None where it is damaged. Every run looks at all rows then, and needs no
         note."""
         try:
@@ -50,22 +51,21 @@ class AttentionRow:
     def note(self, notes: Iterable[str]) -> None:
         """Adds the tables of ``notes`` to the next sweep. Raises as the store does: then only a
         pass over all tables finds them."""
-        row = self._readable()
+        row = self.readable()
         change = core.note(row, notes) if row is not None else None
         if change is not None:
             self._world.refs.write(change)
 
-    def add_release(self, version: str, day: str) -> None:
-        """Records that this version of the code works on the store; a read where it is known
-        already."""
-        row = self._readable()
-        change = core.add_release(row, version, day) if row is not None else None
+    def add_release(self, before: Attention, version: str, day: str) -> None:
+        """Records that this version of the code works on the store, unless the row as it was read
+        has it."""
+        change = core.add_release(before, version, day)
         if change is not None:
             self._world.refs.write(change)
 
     def want_full_pass(self) -> None:
         """Has the following sweeps look at all tables once."""
-        if self._readable() is not None:
+        if self.readable() is not None:
             self._world.refs.write(core.want(self._key))
 
     def settle(self, before: Attention, part: Part, seen: Seen, *, keep_place: bool) -> None:
@@ -114,13 +114,7 @@ class Rounds:
         try:
             before = self.attention.read()
         except UnreadableRow:
-            after = ""
-            while go_on():
-                rows, after = self._world.refs.scan_part(self._kinds, after=after, limit=PAGE)
-                for _ in look(rows):  # the damaged row takes no note
-                    pass
-                if not after:
-                    break
+            self._look_at_all(look, go_on)
             raise
         part = next_part(before, None)
         mark = self._world.ids.uuid()[:8]
@@ -142,6 +136,15 @@ class Rounds:
             last = before.after
         seen = Seen(last, frozenset(core.note_of(table_id, mark) for table_id in left))
         self.attention.settle(before, part, seen, keep_place=True)
+
+    def _look_at_all(self, look: Callable[[Sequence[Row]], Iterable[str]], go_on: Callable[[], bool]) -> None:
+        """Looks at all rows, from the first one, as far as the time suffices. Notes nothing."""
+        after = ""
+        while go_on():
+            rows, after = self._world.refs.scan_part(self._kinds, after=after, limit=PAGE)
+            deque(look(rows), maxlen=0)
+            if not after:
+                break
 
     def retry(self, retry: Callable[[Iterable[str]], Iterable[str]]) -> None:
         """Tries the tables that were left, and looks at no rows; ``retry`` as of ``run``. A read

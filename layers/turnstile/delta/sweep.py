@@ -227,7 +227,8 @@ class Sweeper:
         misses wait a minute.
         """
         look = _Look(self._failed)
-        self._record_release(look)
+        if self._release:
+            self._record_release(self._read_attention(look))
         return self._sweep_all(look, until_ms=until_ms, each_ms=each_ms, workers=workers)
 
     def sweep_part(self, *, until_ms: int, each_ms: int, rows_max: int, workers: int = 8) -> Swept:
@@ -236,8 +237,8 @@ class Sweeper:
         tables. Where the row of the list is damaged, it looks at all HEADs, as ``sweep`` does.
         """
         look = _Look(self._failed)
-        self._record_release(look)
         before = self._read_attention(look)
+        self._record_release(before)
         if before is None:
             return self._sweep_all(look, until_ms=until_ms, each_ms=each_ms, workers=workers)
         part = next_part(before, self._part_after)
@@ -270,11 +271,11 @@ class Sweeper:
         """Has the following ``sweep_part`` look at all HEADs once."""
         self._attention.want_full_pass()
 
-    def _record_release(self, look: _Look) -> None:
+    def _record_release(self, before: Attention | None) -> None:
         """The first sweep of a process records which version of the code works on this store."""
-        if self._release and self._read_attention(look) is not None:
+        if self._release and before is not None:
             day = datetime.fromtimestamp(self._world.clock.now_ms() / 1000, UTC).date().isoformat()
-            self._attention.add_release(self._release, day)
+            self._attention.add_release(before, self._release, day)
             self._release = ""
 
     def _read_attention(self, look: _Look) -> Attention | None:

@@ -16,8 +16,8 @@ from tests.support.delta_table import Table, publish, with_metadata
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.api import checks, folders
-from turnstile.api.checks import FOLDER, LAG_MS, SKEW_MS, Check
+from turnstile.api.doctor import checks, folders
+from turnstile.api.doctor.checks import FOLDER, LAG_MS, SKEW_MS, Check
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest

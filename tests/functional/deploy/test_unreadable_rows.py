@@ -17,7 +17,7 @@ from tests.support.functions import Http, function
 from tests.support.gc import collect
 from turnstile.access.clients import Clients
 from turnstile.adapters.dynamo.models import KINDS as STORED
-from turnstile.api.damage import KINDS
+from turnstile.api.doctor.damage import KINDS
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier

@@ -14,9 +14,9 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.legacy import PLACE, Legacy, import_writes, legacy_info, run_import, upgrades, with_legacy
 from tests.support.threads import at_once
-from turnstile.api import checks
-from turnstile.api.checks import Check
-from turnstile.api.import_checks import UNDER_WAY_MS
+from turnstile.api.doctor import checks
+from turnstile.api.doctor.checks import Check
+from turnstile.api.doctor.imports import UNDER_WAY_MS
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.support.repository import full_name, imported_names, syntax_tree
+
 STARTS: Final = frozenset({
     "multiprocessing.Process", "multiprocessing.get_context", "os.fork", "pyspark.sql.SparkSession.builder",
     "subprocess.Popen", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.run",
@@ -103,8 +105,8 @@ def _imported(full: str, root: Path) -> tuple[Module, Definition] | None:
 
 @cache
 def _module(path: Path) -> Module:
-    tree = ast.parse(path.read_text())
-    imports = dict(_imports(tree))
+    tree = syntax_tree(path.read_text())
+    imports = imported_names(tree)
     definitions: dict[str, Definition] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -116,18 +118,9 @@ def _module(path: Path) -> Module:
     return Module(path, imports, definitions)
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            yield from ((name.asname or name.name, f"{node.module}.{name.name}") for name in node.names)
-        elif isinstance(node, ast.Import):
-            yield from ((name.asname, name.name) for name in node.names if name.asname)
-            yield from ((first, first) for name in node.names if (first := name.name.partition(".")[0]))
-
-
 def _definition(node: ast.AST, imports: dict[str, str]) -> Definition:
     parts = list(_without_annotations(node))
-    calls = {_full(part.func, imports) for part in parts if isinstance(part, ast.Call)}
+    calls = {full_name(part.func, imports) for part in parts if isinstance(part, ast.Call)}
     names = {part.id for part in parts if isinstance(part, ast.Name)}
     names |= {part.arg for part in parts if isinstance(part, ast.arg)}
     names |= {
@@ -139,12 +132,6 @@ def _definition(node: ast.AST, imports: dict[str, str]) -> Definition:
         texts = (part.value for part in parts if isinstance(part, ast.Constant))
         names |= {text for text in texts if isinstance(text, str) and text.isidentifier()}
     return Definition(frozenset(calls), frozenset(names))
-
-
-def _full(function: ast.expr, imports: dict[str, str]) -> str:
-    """The full name of a called function."""
-    head, dot, rest = ast.unparse(function).partition(".")
-    return imports.get(head, head) + dot + rest
 
 
 def _without_annotations(node: ast.AST) -> Iterator[ast.AST]:

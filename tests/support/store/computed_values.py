@@ -24,7 +24,8 @@ from turnstile.adapters.follow_up_actions import SparkJob
 from turnstile.adapters.sqlite import copies
 from turnstile.adapters.sqlite import refs as sqlite_refs
 from turnstile.adapters.sqlite.database import Database
-from turnstile.api import checks, row_batches
+from turnstile.api import row_batches
+from turnstile.api.doctor import checks
 from turnstile.api.http import idempotency
 from turnstile.api.http.request import Request
 from turnstile.api.iceberg.responses import etag

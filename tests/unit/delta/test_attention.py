@@ -271,7 +271,8 @@ def test_the_versions_that_swept_the_store_are_read_with_their_days() -> None:
     world = fake_world()
     assert releases_of(world) == ()
     for version, day in (("0.1.0", "2026-01-02"), ("0.2.0", "2026-03-04"), ("0.1.0", "2026-05-06")):
-        AttentionRow(world).add_release(version, day)
+        row = AttentionRow(world)
+        row.add_release(row.read(), version, day)
     assert releases_of(world) == (Release("0.1.0", "2026-01-02"), Release("0.2.0", "2026-03-04"))
 
 
@@ -298,7 +299,6 @@ def test_i11_a_damaged_work_list_takes_no_note_and_stops_no_writer_of_notes() ->
     row = AttentionRow(world)
     row.note(["t"])
     row.want_full_pass()
-    row.add_release("9.9.9", "2030-01-01")
     assert world.refs.rows[KEY] == before
 
 

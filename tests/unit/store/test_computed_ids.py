@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.repository import ROOT, tracked
+from tests.support.repository import ROOT, full_name, imported_names, tracked
 from tests.support.store.computed_values import STAGED_NAME, UUID, files, ids
 from turnstile.store.core.rows import identity_obj, identity_objs
 
@@ -59,7 +59,7 @@ def functions() -> Iterator[str]:
         if not any(one.rpartition(".")[2] in text for one in HASHES):
             continue
         tree = ast.parse(text)
-        imports = _imports(tree)
+        imports = imported_names(tree)
         for scope in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
             if any(_hashes(node, imports) for node in ast.walk(scope)):
                 yield f"{name} {scope.name}" + ("" if (name, scope.name) in run else NO_EXAMPLE)
@@ -97,17 +97,10 @@ def _modules() -> list[str]:
     return sorted(name for name in tracked() if name.endswith(".py") and name.partition("/")[0] in ROOTS)
 
 
-def _imports(tree: ast.Module) -> dict[str, str]:
-    """Full names of what a module imports from others, by local name."""
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return {name.asname or name.name: f"{node.module}.{name.name}" for node in nodes for name in node.names}
-
-
 def _hashes(node: ast.AST, imports: dict[str, str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    head, dot, rest = ast.unparse(node.func).partition(".")
-    called = imports.get(head, head) + dot + rest
+    called = full_name(node.func, imports)
     return called not in COMPARISONS and any(called == one or called.startswith(f"{one}.") for one in HASHES)
 
 
@@ -141,4 +134,4 @@ def test_i3_an_identity_is_looked_for_under_the_id_of_before_too() -> None:
 )
 def test_every_way_to_hash_is_seen(text: str, expected: bool) -> None:
     tree = ast.parse(text)
-    assert any(_hashes(node, _imports(tree)) for node in ast.walk(tree)) is expected
+    assert any(_hashes(node, imported_names(tree)) for node in ast.walk(tree)) is expected

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import fake_world
-from turnstile.api import damage
+from turnstile.api.doctor import damage
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import DamagedRow
 

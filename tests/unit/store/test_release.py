@@ -15,7 +15,7 @@ import pytest
 from tests.support.fakes.world import fake_world
 from tests.support.functions import Http, function
 from tests.support.repository import ROOT
-from turnstile.api.checks import run
+from turnstile.api.doctor.checks import run
 from turnstile.delta.attention import AttentionRow
 from turnstile.delta.core.attention import RELEASES_MAX
 from turnstile.delta.publish import Publisher
@@ -89,6 +89,6 @@ def test_a_store_remembers_which_versions_of_the_code_swept_it() -> None:
 def test_a_store_remembers_a_bounded_number_of_versions() -> None:
     row = AttentionRow(fake_world())
     for number in range(RELEASES_MAX + 5):
-        row.add_release(f"0.{number}.0", "2026-11-26")
+        row.add_release(row.read(), f"0.{number}.0", "2026-11-26")
     assert len(row.read().releases) == RELEASES_MAX
     assert row.read().releases[-1] == f"0.{RELEASES_MAX + 4}.0 2026-11-26"

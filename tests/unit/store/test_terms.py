@@ -13,8 +13,8 @@ from tests.support.fakes.heads import empty_row, named
 from tests.support.fakes.world import fake_world
 from turnstile.access.core.client_rows import Client
 from turnstile.adapters.dynamo.models import KINDS
-from turnstile.api.clocks import ENDS, Ahead, ahead
-from turnstile.api.clocks import KINDS as KINDS_LOOKED_AT
+from turnstile.api.doctor.clocks import ENDS, Ahead, ahead
+from turnstile.api.doctor.clocks import KINDS as KINDS_LOOKED_AT
 from turnstile.catalog.changes.retry import PriorityClaim
 from turnstile.catalog.core.follow_ups import FollowUpRule
 from turnstile.catalog.core.location_rows import Location, Reader
@@ -144,7 +144,7 @@ OTHERS: Final = {"RunHistory": {"day", "spent_bytes", "spent_dpu_ms"}}
 
 
 def test_every_number_that_a_row_keeps_is_an_end_with_a_longest_term_or_is_none() -> None:
-    """A change that adds one says which: an end goes into ``turnstile.api.clocks``, and gets a case
+    """A change that adds one says which: its end goes into ``api.doctor.clocks``, and gets a case
     below."""
     rows = [row for row in StoredRow.__subclasses__() if row.__module__.startswith("turnstile.") and row.kind in KINDS]
     members = [
@@ -161,7 +161,7 @@ def test_every_number_that_a_row_keeps_is_an_end_with_a_longest_term_or_is_none(
         and f"{of} {name}" not in KEPT
         and name not in OTHERS.get(of, ())
     ]
-    assert unknown == [], "state the longest term of each in turnstile/api/clocks.py, or list it here"
+    assert unknown == [], "state the longest term of each in turnstile/api/doctor/clocks.py, or list it here"
     assert set(ENDS) - set(members) == set(), "there is no such member"
 
 

@@ -7,7 +7,7 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.api import checks
+from turnstile.api.doctor import checks
 from turnstile.api.http.authorization import metastore, needs, needs_table
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.services import services

@@ -3,7 +3,7 @@
 A server writes an end time by its own clock. A clock that was ahead by weeks would leave an end
 that delays every other process for weeks after the clock is right again. So every end time has a
 longest term: one that lies further in the future was written by a clock that is ahead, and counts
-as over. ``api.clocks`` lists all of them (ADR 64).
+as over. ``api.doctor.clocks`` lists all of them (ADR 64).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.api import clocks, damage, folders, import_checks
+from turnstile.api.doctor import clocks, damage, folders, imports
 from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
 from turnstile.delta.attention import releases_of
@@ -281,11 +281,11 @@ def _clocks(found: list[clocks.Ahead]) -> Check:
 
 def _imports(world: World) -> Iterator[Check]:
     """Imports that were cut off; nothing where there are none."""
-    found = sorted(import_checks.half_imported(world), key=lambda each: each.claimed_ms)
+    found = sorted(imports.half_imported(world), key=lambda each: each.claimed_ms)
     if found:
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-        text = "; ".join(import_checks.description_of(each, world.clock.now_ms()) for each in found[:3]) + more
-        yield Check("imports", "warning", text, import_checks.remedy(found[0]))
+        text = "; ".join(imports.description_of(each, world.clock.now_ms()) for each in found[:3]) + more
+        yield Check("imports", "warning", text, imports.remedy(found[0]))
 
 
 def _counts(states: Counter[str]) -> str:

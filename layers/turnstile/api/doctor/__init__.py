@@ -1,0 +1,1 @@
+"""Checks of a deployment: of its stores and its work, clocks, damaged rows, folders and imports."""
