@@ -107,20 +107,22 @@ class DeliveryWorker:
     Args:
         rest_s: the least pause of a catalog after its turn; 0: none. For a target that works long
             on events, in this very process.
-        rest_turns: the least pause as a multiple of the time that the turn took.
+        rest_turns: the least pause as a multiple of the CPU time that this process took in the
+            turn. On a busy machine a turn lasts long, and takes no more of it.
         on_sent: called with a catalog and the number of its events that the target has
             acknowledged.
     """
 
     def __init__(
         self, deliverer: Deliverer, metrics: DeliveryMetrics, rest_s: float = 0.0, rest_turns: int = 10,
-        on_sent: Callable[[str, int], None] = lambda *_: None,
+        on_sent: Callable[[str, int], None] = lambda *_: None, *, cpu_s: Callable[[], float] = time.process_time,
     ) -> None:  # fmt: skip
         self._deliverer = deliverer
         self._metrics = metrics
         self._name = deliverer.target.name
         self._rest_turns = rest_turns
         self._on_sent = on_sent
+        self._cpu_s = cpu_s
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._due_s: dict[str, float] = {}
@@ -144,7 +146,7 @@ class DeliveryWorker:
 
     def _run(self) -> None:
         while (catalog := self._next()) is not None:
-            began_s = time.monotonic()
+            began_s = self._cpu_s()
             try:
                 done = self._deliverer.deliver(catalog, go_on=lambda: not self._stop.is_set())
             except Exception:  # the store does not answer: the next attempt may succeed
@@ -152,7 +154,7 @@ class DeliveryWorker:
                 self._come_back(catalog, RETRY_S)
                 continue
             if self._rest_s:
-                self._rest(catalog, max(self._rest_s, self._rest_turns * (time.monotonic() - began_s)))
+                self._rest(catalog, max(self._rest_s, self._rest_turns * (self._cpu_s() - began_s)))
             self._on_sent(catalog, done.sent)
             self._metrics.record(self._name, done.sent, failed=bool(done.error))
             if done.error:

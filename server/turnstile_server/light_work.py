@@ -53,7 +53,7 @@ AGAIN_S: Final = 60.0
 """How often the tables are tried again that were busy, or have failed. The pause of a failure
 grows, and costs one read."""
 REST_TURNS: Final = 10
-"""How many times as long as its turn took a catalog rests where the machine has requests to
+"""How many times the CPU time of its turn a catalog rests where the machine has requests to
 answer."""
 NICE: Final = 10
 """Added to the niceness of the process: requests and publishing come first."""

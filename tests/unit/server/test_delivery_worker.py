@@ -131,6 +131,21 @@ def test_a_catalog_that_has_rested_has_its_turn_again(delivers: Any, figures: An
     resting.close()
 
 
+@pytest.mark.parametrize(("cpu_s", "again"), [(0.0, True), (360.0, False)])
+def test_a_catalog_rests_by_the_cpu_time_of_its_turn_and_not_by_its_length(
+    delivers: Any, figures: Any, cpu_s: float, again: bool
+) -> None:
+    """On a busy machine checkpoints would stop for minutes after a turn."""
+    times = iter([0.0, cpu_s, 0.0, 0.0, 0.0, 0.0])
+    resting = DeliveryWorker(delivers, figures, rest_s=0.01, rest_turns=10, cpu_s=lambda: next(times))
+    resting.add(["a"])
+    until(lambda: figures.sent == 1)
+    resting.add(["a", "b"])
+    until(lambda: figures.sent == 2 + again)
+    resting.close()
+    assert delivers.calls.count("a") == 1 + again
+
+
 def test_a_worker_that_is_closed_tells_the_deliverer_to_stop(worker: DeliveryWorker, delivers: Delivers) -> None:
     delivers.go.clear()
     worker.add(["a", "b"])
