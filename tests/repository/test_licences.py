@@ -13,12 +13,14 @@ from typing import Final
 
 import pytest
 
+from benchmarks.streaming.systems import PEERS
+from tests.support.downloads import cache
 from tests.support.repository import ROOT
 from tests.support.store.dynoxide import CRATE, VERSION
 
 OPEN: Final = {
-    "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0", "MPL-2.0",
-    "PSF-2.0", "Python-2.0", "Zlib",
+    "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CDDL-1.0", "CNRI-Python", "EPL-2.0", "ISC", "MIT",
+    "MIT-0", "MPL-2.0", "PSF-2.0", "Python-2.0", "Zlib",
 }  # fmt: skip
 """SPDX identifiers, all approved by the Open Source Initiative or, of data, free of rights."""
 
@@ -37,6 +39,20 @@ SPELLED: Final = {
     "any-OSI": "MIT",  # apsw: any licence of the OSI, as the user chooses
 }
 """What packages without an SPDX expression write."""
+
+SPELLED_BY_JARS: Final = {
+    "Apache 2": "Apache-2.0",
+    "Apache License, Version 2.0": "Apache-2.0",
+    "CDDL + GPLv2 with classpath exception": "CDDL-1.0",
+    "Eclipse Distribution License - v 1.0": "BSD-3-Clause",
+    "Eclipse Public License, Version 2.0": "EPL-2.0",
+    "The Apache License, Version 2.0": "Apache-2.0",
+    "The Apache Software License, Version 2.0": "Apache-2.0",
+}
+"""What Maven modules write instead of an SPDX identifier. Of several licences the user chooses."""
+
+JARS: Final = "jars"
+"""The row of the page's table that names the licences of jars."""
 
 
 def licence_of(about: PackageMetadata) -> str:
@@ -63,10 +79,26 @@ def is_open(expression: str) -> bool:
 
 def listed() -> dict[str, str]:
     """The licence of each direct dependency: MIT, where the page lists no other."""
-    section = (ROOT / "docs/dependencies.md").read_text().partition("\n## Licences\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", section, re.MULTILINE)
+    rows = re.findall(r"^\| `([^`]+)` \| (.+) \|$", section(), re.MULTILINE)
     others = {name: licence for licence, names in rows for name in re.findall(r"`([^`]+)`", names)}
     return dict.fromkeys(direct(), "MIT") | others
+
+
+def section() -> str:
+    """The page's part on licences."""
+    return (ROOT / "docs/dependencies.md").read_text().partition("\n## Licences\n")[2].partition("\n## ")[0]
+
+
+def licences_of_jars() -> dict[str, set[str]]:
+    """The licences of each Maven module with a jar that sessions of this machine have loaded, by
+    what Ivy keeps of its project file and its parents."""
+    found = dict[str, set[str]]()
+    for about in Path.home().glob(".ivy2*/cache/*/*/ivy-*.xml"):
+        if {"jars", "bundles"} & {path.name for path in about.parent.iterdir()}:
+            names = re.findall(r'<license name="([^"]*)"', about.read_text())
+            spelled = SPELLED | SPELLED_BY_JARS
+            found[f"{about.parent.parent.name}:{about.parent.name}"] = {spelled.get(name, name) for name in names}
+    return found
 
 
 def direct() -> set[str]:
@@ -81,7 +113,7 @@ def direct() -> set[str]:
         ROOT / "tests/support/clients/sail/requirements.in",
     )
     lines = [line.split("#")[0].strip() for file in files for line in file.read_text().splitlines()]
-    names = {re.findall(r"^[\w.-]+", line)[0] for line in lines if line and not line.startswith("-")}
+    names = {re.findall(r"^[\w.-]+", line)[0] for line in (*lines, *PEERS) if line and not line.startswith("-")}
     console = json.loads((ROOT / "console/package.json").read_text())
     return names | set(console["dependencies"]) | set(console["devDependencies"]) | {"dynoxide-rs"}
 
@@ -94,16 +126,36 @@ def test_the_licence_of_every_direct_dependency_is_open() -> None:
 def test_the_licences_of_the_page_are_those_of_the_installed_packages() -> None:
     wrong = {}
     seen = 0
+    of_others = elsewhere()
     for name, licence in listed().items():
         try:
             about = metadata(name)
         except PackageNotFoundError:  # of another environment
-            continue
+            about = of_others.get(name.lower().replace("_", "-"))
+            if about is None:
+                continue
         seen += 1
         if licence_of(about) != licence:
             wrong[name] = licence_of(about)
     assert wrong == {}
     assert seen > 50
+
+
+def elsewhere() -> dict[str, PackageMetadata]:
+    """The metadata of packages in the environments that tests and benchmarks have made on this
+    machine."""
+    folders = cache("benchmark-peers").parent.glob("*/lib/python*/site-packages")
+    found = distributions(path=[str(folder) for folder in folders])
+    return {one.metadata["Name"].lower().replace("_", "-"): one.metadata for one in found}
+
+
+def test_the_jars_of_spark_sessions_have_the_open_licences_that_the_page_names() -> None:
+    """Ivy's cache is there after ``make setup``."""
+    [row] = re.findall(rf"^\| (.+) \| {JARS} \|$", section(), re.MULTILINE)
+    listed_for_jars = set(re.findall(r"`([^`]+)`", row))
+    found = licences_of_jars()
+    assert {name.partition(":")[0] for name in found} >= {"io.delta", "org.apache.hadoop", "software.amazon.awssdk"}
+    assert {name: names for name, names in found.items() if not names & OPEN & listed_for_jars} == {}
 
 
 def test_the_licences_of_the_page_are_those_of_the_console_s_packages() -> None:
