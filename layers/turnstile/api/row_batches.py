@@ -172,7 +172,8 @@ class RowBatchHandler:
 
     def _request(self, table_id: str, delivery: Delivery) -> RowsRequest:
         """The request of a record. Raises InvalidRows or TooLarge."""
-        from turnstile.ingest.core.bodies import FORMATS, encoding_of, media_of, plain_body
+        from turnstile.ingest.core.bodies import FORMATS, media_of
+        from turnstile.ingest.core.compression import encoding_of, plain_body
         from turnstile.ingest.core.identity import Identity
         from turnstile.ingest.turns import RowsRequest  # with pyarrow, which takes long to import
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+import msgspec
+
 from turnstile.delta.core.decide import Refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
@@ -19,7 +21,8 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.ingest.budget import ByteBudget
 from turnstile.ingest.core.errors import InvalidRows
-from turnstile.ingest.turns import Appended, RowsRequest, Tools, WaitingRows, engine_error, run_batch, run_turn
+from turnstile.ingest.turns import Appended, RowsRequest, WaitingRows, engine_error, run_batch, run_turn
+from turnstile.ingest.writing import Tools
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import Limits
@@ -77,15 +80,21 @@ class RowAppender:
         )
         self._queue: _Queue = _RestingQueue(rest)
 
-    def append(self, catalog: str, request: RowsRequest) -> Appended | Refused:
+    def append(
+        self, catalog: str, request: RowsRequest, rejected_table: Callable[[], str] | None = None
+    ) -> Appended | Refused:
         """Adds the rows to a table of ``catalog``.
+
+        Args:
+            rejected_table: returns the id of the table that takes the rows that do not fit; it is
+                called where there are some. Without it they are refused with all others.
 
         Returns:
             The version with the rows; or a refusal, where the table changed during every attempt,
             or takes no commits.
 
         Raises:
-            InvalidRows: a row does not fit the table.
+            InvalidRows: a row does not fit the table; or the body cannot be read.
             TooLarge: the rows are too many, or of too many partitions.
             UnsupportedTable: the table needs what only an engine does.
             KeyReused: another request had this identity.
@@ -96,6 +105,9 @@ class RowAppender:
             try:
                 return self._append(catalog, request)
             except InvalidRows:
+                if rejected_table is not None and not request.rejected_id:
+                    request = msgspec.structs.replace(request, rejected_id=rejected_table())
+                    continue
                 if not request.evolves:
                     raise
                 from turnstile.ingest.evolution import evolve
@@ -114,17 +126,20 @@ class RowAppender:
         Returns:
             For each request what ``append`` returns or raises. It adds no columns.
         """
-        waiting = [WaitingRows(request, self._tools.key_of(catalog, request)) for request in requests]
+        waiting = [self._waiting(catalog, request) for request in requests]
         run_batch(self._tools, waiting, MEMBERS, until_ms)
         return [_outcome_of(one) for one in waiting]
 
     def _append(self, catalog: str, request: RowsRequest) -> Appended | Refused:
-        waiting = WaitingRows(request, self._tools.key_of(catalog, request))
+        waiting = self._waiting(catalog, request)
         try:
             self._apply(self._queue, waiting)
         except LeftLine:
             self._apply(new_queue(), waiting)
         return waiting.outcome()
+
+    def _waiting(self, catalog: str, request: RowsRequest) -> WaitingRows:
+        return WaitingRows(request, self._tools.key_of(catalog, request.table_id, request.identity))
 
     def _apply(self, queue: _Queue, waiting: WaitingRows) -> None:
         def lead(line: Line[WaitingRows]) -> None:

@@ -23,8 +23,8 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatified, GroupRequest
 from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.evolution import new_columns, with_columns
-from turnstile.ingest.turns import CHANGING, ENGINE, RowsRequest, Tools, convert
-from turnstile.store.core.errors import TooLarge
+from turnstile.ingest.turns import CHANGING, RowsRequest, convert
+from turnstile.ingest.writing import ENGINE, Tools, require_inline
 from turnstile_rows.commits import add_columns
 from turnstile_rows.definitions import Definition
 
@@ -60,10 +60,8 @@ def evolve(tools: Tools, metadata: MetadataStore, request: RowsRequest) -> Refus
         content = add_columns(
             tools.world.ids.uuid(), now, head.latest, metadata=action, columns=columns, engine=ENGINE
         ).encode()
-        if len(content) > tools.limits.inline_bytes:
-            text = f"the table's definition with the new columns has {len(content)} bytes"
-            remedy = "add the columns with an engine"
-            raise TooLarge(text, field="body", remedy=remedy, limit=tools.limits.inline_bytes, size=len(content))
+        text = "the table's definition with the new columns"
+        require_inline(content, tools.limits, text, "add the columns with an engine")
         commit = CommitRequest(head.table_id, head.latest + 1, base=head.latest, content=content)
         answer = tools.groups.commit(GroupRequest(tools.world.ids.uuid(), (commit,)))
         if isinstance(answer, GroupRatified):

@@ -6,9 +6,10 @@ The first request of a line leads (``store.queue``). It does these steps for all
                    read. The commit will be an append after the HEAD's latest version
     2  recognise   a request with a record was added before, and gets the version of that commit
     3  convert     the rows into the table's columns. A request whose rows do not fit is refused,
-                   and the others go on
+                   and the others go on; or its rows that do not fit are set apart
     4  write       one data file for each partition, under new names
-    5  commit      the append and the records of its requests, in one transaction
+    5  commit      the append and the records of its requests, in one transaction; with them the
+                   append of the rows that do not fit to the table of rejected rows
 
 A crash after any step leaves at most data files that no commit names, which VACUUM removes. The
 steps begin again with a new HEAD if the table's definition changed meanwhile, or if another process
@@ -18,7 +19,7 @@ sends the same request again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -28,14 +29,16 @@ from turnstile.delta.commits import check_readable, head_of, read_head
 from turnstile.delta.core.content import PRODUCER_APP
 from turnstile.delta.core.decide import CONTENDED, Refused, find_identity, not_active
 from turnstile.delta.core.head import ACTIVE, TableHead, tail_by_version
-from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest, RowsTaken
+from turnstile.delta.transactions.groups import GroupRatified, GroupRequest, RowsTaken
 from turnstile.delta.undecided import seen_one
-from turnstile.ingest.core.bodies import rows_of
+from turnstile.ingest.core.bodies import rows_of, split_rows
 from turnstile.ingest.core.errors import InvalidRows, VersionUnknown, require_time
-from turnstile.ingest.core.files import EncodedFile, Parts, encode_parts, parts_of
-from turnstile.ingest.core.identity import Identity, digest_in, digest_of, remembering_row, txn_in
+from turnstile.ingest.core.files import Parts, encode_parts, parts_of
+from turnstile.ingest.core.identity import Identity, digest_in, digest_of, rejected_in, remembering_row, txn_in
+from turnstile.ingest.core.rejects import Reject
+from turnstile.ingest.rejected import append_rejects
+from turnstile.ingest.writing import ENGINE, Tools, name_files, require_inline, write_files
 from turnstile.store.core.errors import (
     OutcomeUnknown,
     StorageFault,
@@ -44,41 +47,45 @@ from turnstile.store.core.errors import (
     TurnstileError,
     UnsupportedTable,
 )
-from turnstile.store.core.limits import Limits
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import World
 from turnstile.store.queue import Line, Waiting, WaitingQueue, copy_of
 from turnstile_rows.commits import DataFile, append
 from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch, Unsupported
 
-ENGINE: Final = "turnstile-rows"
 CHANGING: Final = msgspec.structs.replace(CONTENDED, remedy="send the same request again")
 """The refusal after the last attempt; nothing was added."""
 
 _ATTEMPTS: Final = 5
+PROBLEMS: Final = 10
+"""Rejected rows that the answer to a request shows."""
 _TURN_BYTES: Final = 8 * 1024 * 1024
 """Bytes of the requests of one commit, unless the first one alone has more."""
 
 
 class RowsRequest(msgspec.Struct, frozen=True):
     """The rows of a request, after decompression; ``media``: one of ``core.bodies.FORMATS``;
-    ``evolves``: columns that the table lacks are added to it."""
+    ``evolves``: columns that the table lacks are added to it; ``rejected_id``: of the table that
+    takes the rows that do not fit. Without one the request is refused for such a row."""
 
     table_id: str
     plain: bytes
     media: str
     identity: Identity
     evolves: bool = False
+    rejected_id: str = ""
 
 
 class Appended(msgspec.Struct, frozen=True):
     """The rows are in ``version``. ``rows``: how many; None where an earlier request with this
-    identity added them (``replayed``)."""
+    identity added them (``replayed``). ``rejected``: how many are in the table of rejected rows
+    instead; ``problems``: the first of these."""
 
     version: int
     rows: int | None
     replayed: bool
+    rejected: int = 0
+    problems: tuple[Reject, ...] = ()
 
 
 class WaitingRows(Waiting[Appended | Refused]):
@@ -98,35 +105,30 @@ class WaitingRows(Waiting[Appended | Refused]):
         return self._outcome if isinstance(self._outcome, Refused) else None
 
 
-class Tools(msgspec.Struct, frozen=True):
-    """The services of turns. ``definition_of``: returns the definition of a HEAD's table, or raises
-    UnsupportedTable."""
-
-    world: World
-    groups: GroupRatifier
-    identities: IdentityIndex
-    limits: Limits
-    definition_of: Callable[[TableHead], Definition]
-
-    def key_of(self, catalog: str, request: RowsRequest) -> str:
-        """The key of the row that remembers a request; empty for one without an identity."""
-        text = request.identity.text
-        if not text:
-            return ""
-        return self.world.space.request(catalog, request.identity.principal, f"rows/{request.table_id}/{text}")
-
-
 def engine_error(error: Unsupported) -> UnsupportedTable:
     """The refusal of a table that needs an engine."""
     return UnsupportedTable(str(error), remedy="write the rows with an engine that does")
 
 
-def convert(request: RowsRequest, definition: Definition) -> tuple[Parts, int]:
-    """Returns the rows of a request in the columns of the table, and their number. Raises
-    InvalidRows and TooLarge for rows that do not fit, and UnsupportedTable."""
+class Converted(msgspec.Struct, frozen=True):
+    """The rows of a request in the columns of its table, their number, and the rows that do not
+    fit."""
+
+    parts: Parts
+    rows: int
+    rejects: Sequence[Reject]
+
+
+def convert(request: RowsRequest, definition: Definition) -> Converted:
+    """Converts the rows of a request. Raises InvalidRows and TooLarge for rows that do not fit and
+    are not set apart, and UnsupportedTable."""
+    rejects: Sequence[Reject] = ()
     try:
-        batches = rows_of(request.plain, request.media, definition)
-        return parts_of(batches, definition), sum(batch.num_rows for batch in batches)
+        if request.rejected_id:
+            batches, rejects = split_rows(request.plain, request.media, definition)
+        else:
+            batches = rows_of(request.plain, request.media, definition)
+        return Converted(parts_of(batches, definition), sum(batch.num_rows for batch in batches), rejects)
     except DataMismatch as error:
         raise InvalidRows(str(error), field="body") from None
     except Unsupported as error:
@@ -137,8 +139,12 @@ class _Judged(msgspec.Struct, frozen=True):
     """A request with its rows in the columns of the table."""
 
     waiting: WaitingRows
-    parts: Parts
-    rows: int
+    converted: Converted
+
+    def appended(self, version: int) -> Appended:
+        """The answer to the request, whose rows are in ``version``."""
+        rejects = self.converted.rejects
+        return Appended(version, self.converted.rows, False, len(rejects), tuple(rejects[:PROBLEMS]))
 
 
 def run_turn(tools: Tools, queue: WaitingQueue[WaitingRows], line: Line[WaitingRows], own: WaitingRows) -> None:
@@ -224,7 +230,8 @@ def _settle_added(tools: Tools, head: TableHead, waiting: WaitingRows, row: Row)
         waiting.settle(KeyReused())
         return
     try:
-        waiting.settle(Appended(_version_of(tools, head, txn_in(row)), None, replayed=True))
+        version = _version_of(tools, head, txn_in(row))
+        waiting.settle(Appended(version, None, replayed=True, rejected=rejected_in(row)))
     except VersionUnknown as error:  # it says nothing of the other requests
         waiting.settle(error)
 
@@ -251,7 +258,7 @@ def _find_version(tools: Tools, head: TableHead, txn: str) -> int | None:
 def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
     """Step 3 of one request; None where its rows are refused."""
     try:
-        return _Judged(waiting, *convert(waiting.request, definition))
+        return _Judged(waiting, convert(waiting.request, definition))
     except TurnstileError as error:
         waiting.settle(error)
     return None
@@ -260,8 +267,8 @@ def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
 def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Sequence[_Judged]) -> None:
     """Steps 4 and 5. Fewer requests where their rows together are too many for one commit."""
     try:
-        encoded = encode_parts([one.parts for one in judged], definition)
-        files = _name_files(tools.world, encoded)
+        encoded = encode_parts([one.converted.parts for one in judged], definition)
+        files = name_files(tools.world, encoded)
         txn, content = _content(tools, head, definition, judged, files)
     except TooLarge as error:
         if len(judged) == 1:
@@ -269,28 +276,61 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
             return
         _commit(tools, head, definition, judged[: len(judged) // 2])
         return
-    storage = tools.world.storages.open(head.location)
-    for file, parquet in zip(files, encoded, strict=True):
-        storage.put_if_absent(file.path, parquet.content)  # a file that is there is this one: its name is new
+    rejected = _rejected_commits(tools, judged)
+    if any(one.waiting.is_settled for one in judged):
+        return  # the others are tried again without them
+    write_files(tools.world, head.location, files, encoded)
     now = tools.world.clock.now_ms()
     days = tools.limits.identity_days
-    remembered = [one for one in judged if one.waiting.key]
-    rows = tuple(remembering_row(one.waiting.key, one.waiting.digest, txn, now_ms=now, days=days) for one in remembered)
+    rows = tuple(
+        remembering_row(
+            one.waiting.key, one.waiting.digest, txn, now_ms=now, days=days, rejected=len(one.converted.rejects)
+        )
+        for one in judged
+        if one.waiting.key
+    )
     request = CommitRequest(head.table_id, None, base=head.latest, content=content)
     try:
-        answer = tools.groups.commit(GroupRequest(tools.world.ids.uuid(), (request,), rows=rows))
+        answer = tools.groups.commit(GroupRequest(tools.world.ids.uuid(), (request, *rejected), rows=rows))
     except RowsTaken as taken:
         _settle_taken(tools, head, taken, txn, judged)
         return
     if isinstance(answer, GroupRatified):
         _settle_ratified(judged, answer.members[0].version)
         return
-    decision = answer.members[0].decision
+    for member in answer.members:
+        if isinstance(member.decision, Refused):
+            for one in judged:
+                if member.table_id in (head.table_id, _rejected_id(one)):
+                    one.waiting.settle(member.decision)
+    _end_attempt(judged)
+
+
+def _end_attempt(judged: Sequence[_Judged]) -> None:
+    """Refuses the requests that are not settled after their last attempt."""
     for one in judged:
-        if isinstance(decision, Refused):
-            one.waiting.settle(decision)
-        elif one.waiting.tries >= _ATTEMPTS:
+        if one.waiting.tries >= _ATTEMPTS:
             one.waiting.settle(CHANGING)
+
+
+def _rejected_id(judged: _Judged) -> str:
+    """The table that takes rows of a request; empty where all of them fit."""
+    return judged.waiting.request.rejected_id if judged.converted.rejects else ""
+
+
+def _rejected_commits(tools: Tools, judged: Sequence[_Judged]) -> list[CommitRequest]:
+    """The commits of the rows that do not fit, one for each table of rejected rows; their files are
+    written. A request whose rows such a table does not take is settled."""
+    commits = []
+    for table_id in dict.fromkeys(filter(None, map(_rejected_id, judged))):
+        of_table = [one for one in judged if _rejected_id(one) == table_id]
+        try:
+            rejects = [(one.waiting.request.identity, one.converted.rejects) for one in of_table]
+            commits.append(append_rejects(tools, table_id, rejects))
+        except TurnstileError as error:
+            for one in of_table:
+                one.waiting.settle(copy_of(error))
+    return commits
 
 
 def _settle_taken(tools: Tools, head: TableHead, taken: RowsTaken, txn: str, judged: Sequence[_Judged]) -> None:
@@ -298,30 +338,12 @@ def _settle_taken(tools: Tools, head: TableHead, taken: RowsTaken, txn: str, jud
     was lost, all were; else it is found in the next attempt."""
     if any(txn_in(row) == txn for row in taken.rows if row is not None):
         _settle_ratified(judged, _version_of(tools, head, txn))
-    for one in judged:
-        if one.waiting.tries >= _ATTEMPTS:
-            one.waiting.settle(CHANGING)
+    _end_attempt(judged)
 
 
 def _settle_ratified(judged: Sequence[_Judged], version: int) -> None:
     for one in judged:
-        one.waiting.settle(Appended(version, one.rows, replayed=False))
-
-
-def _name_files(world: World, files: Sequence[EncodedFile]) -> list[DataFile]:
-    """The files of step 4, with fresh names."""
-    now = world.clock.now_ms()
-    return [
-        DataFile(
-            f"part-{world.ids.uuid()}.snappy.parquet",
-            file.partition_values,
-            len(file.content),
-            now,
-            file.stats,
-            file.rows,
-        )
-        for file in files
-    ]
+        one.waiting.settle(one.appended(version))
 
 
 def _content(
@@ -337,8 +359,5 @@ def _content(
             apps[app] = max(identity.sequence, apps.get(app, 0))
     now = tools.world.clock.now_ms()
     raw = append(txn, now, head.latest, files=files, definition=definition, engine=ENGINE, apps=apps).encode()
-    if len(raw) > tools.limits.inline_bytes:
-        text = f"the commit of these rows has {len(raw)} bytes"
-        remedy = "send rows of fewer partitions in one request"
-        raise TooLarge(text, field="body", remedy=remedy, limit=tools.limits.inline_bytes, size=len(raw))
+    require_inline(raw, tools.limits, "the commit of these rows", "send rows of fewer partitions in one request")
     return txn, raw

@@ -20,7 +20,7 @@ from tests.support.lake import Lake
 from turnstile.api import row_batches
 from turnstile.api.row_batches import MARGIN_MS, RowBatchHandler
 from turnstile.catalog.changes.idempotency import KeyReused
-from turnstile.ingest import turns
+from turnstile.ingest import turns, writing
 from turnstile.store.core.errors import InvalidRequest, StorageFault, Throttled, TooLarge
 
 
@@ -253,7 +253,7 @@ def test_after_a_commit_that_failed_no_later_record_of_the_table_is_added(
     lake: BatchLake, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """So the records of a shard, and of a group, are added in their order."""
-    commit = turns.GroupRatifier.commit
+    commit = writing.GroupRatifier.commit
     calls = list[int]()
 
     def second_fails(self: Any, group: Any) -> Any:
@@ -262,7 +262,7 @@ def test_after_a_commit_that_failed_no_later_record_of_the_table_is_added(
             raise error
         return commit(self, group)
 
-    monkeypatch.setattr(turns.GroupRatifier, "commit", second_fails)
+    monkeypatch.setattr(writing.GroupRatifier, "commit", second_fails)
     records = [fifo_message(f"m{id}", [{"id": id}], "g") for id in range(1, 201)]
     assert lake.deliver(*records) == [f"m{id}" for id in range(91, 201)]
     assert lake.deliver(*records[90:]) == []
@@ -281,14 +281,14 @@ def test_a_refusal_by_the_table_stops_the_batch_too(lake: BatchLake) -> None:
 def test_a_refusal_of_the_commit_is_not_tried_again_in_the_same_batch(
     lake: BatchLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = turns.GroupRatifier.commit
+    commit = writing.GroupRatifier.commit
     calls = list[int]()
 
     def counted(self: Any, group: Any) -> Any:
         calls.append(1)
         return commit(self, group)
 
-    monkeypatch.setattr(turns.GroupRatifier, "commit", counted)
+    monkeypatch.setattr(writing.GroupRatifier, "commit", counted)
     size = lake.lake.lake.head.bytes
     lake.lake.lake.set(bytes=10**9)  # no room until the publisher has caught up
     assert lake.deliver(*messages(2)) == ["m1", "m2"]
@@ -310,7 +310,7 @@ def test_after_a_commit_that_failed_no_other_part_of_the_batch_is_added(
     lake: BatchLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_batches, "_PART_BYTES", 1)  # each record is a part
-    commit = turns.GroupRatifier.commit
+    commit = writing.GroupRatifier.commit
     calls = list[int]()
 
     def second_fails(self: Any, group: Any) -> Any:
@@ -319,7 +319,7 @@ def test_after_a_commit_that_failed_no_other_part_of_the_batch_is_added(
             raise Throttled("slow down")
         return commit(self, group)
 
-    monkeypatch.setattr(turns.GroupRatifier, "commit", second_fails)
+    monkeypatch.setattr(writing.GroupRatifier, "commit", second_fails)
     records = [stream_record(id, [{"id": id}]) for id in range(4)]
     assert lake.deliver(*records, stream_record(4, b"{")) == numbers([*records[1:], stream_record(4, b"")])
     assert lake.ids() == [0]

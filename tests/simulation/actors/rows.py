@@ -48,7 +48,8 @@ class RowsSandbox:
         queue = new_queue()
         line = Line[WaitingRows]()
         tools = self._appender._tools
-        waiting = [WaitingRows(request, tools.key_of(CATALOG, request)) for request in requests]
+        keys = [tools.key_of(CATALOG, request.table_id, request.identity) for request in requests]
+        waiting = list(map(WaitingRows, requests, keys))
         for own in waiting:
             line, _ = queue._join(table_id, own)
         for own in waiting:

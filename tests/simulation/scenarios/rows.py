@@ -101,7 +101,7 @@ def _unremembered() -> Any:
     def committing(commit: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, group: commit(self, replace(group, rows=()))
 
-    return swapped("turnstile.ingest.turns.GroupRatifier.commit", committing)
+    return swapped("turnstile.ingest.writing.GroupRatifier.commit", committing)
 
 
 def _remembered_afterwards() -> Any:
@@ -116,7 +116,7 @@ def _remembered_afterwards() -> Any:
 
         return in_two_steps
 
-    return swapped("turnstile.ingest.turns.GroupRatifier.commit", committing)
+    return swapped("turnstile.ingest.writing.GroupRatifier.commit", committing)
 
 
 def _looked_for_and_then_written() -> Any:

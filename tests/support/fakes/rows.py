@@ -158,6 +158,66 @@ class RowLake:
         function("ingest").use_world(world or self.world)
 
 
+@dataclass
+class RejectedRows:
+    """The table of rejected rows beside the table of a lake."""
+
+    lake: RowLake
+
+    @property
+    def _row(self) -> dict[str, Any] | None:
+        rows = self.lake.world.refs.rows.values()
+        return next((row for row in rows if row.get("name") == "main.sales.orders_rejected"), None)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the table is registered; a staging table is none."""
+        return any(key.endswith(f"/table/{self.id}") for key in self.lake.world.refs.rows) if self._row else False
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """The row of its HEAD."""
+        row = self._row
+        assert row is not None, "there is no table of rejected rows"
+        return row
+
+    @property
+    def id(self) -> str:
+        return str(self.head["table_id"])
+
+    def set(self, **members: Any) -> None:
+        """Changes members of the HEAD."""
+        self.head.update(members)  # the fake's own row
+
+    def commit(self, content: bytes) -> Answer:
+        """Commits ``content`` as the next version."""
+        version = self.head["latest"] + 1
+        return self.lake.lake.propose({"version": version, "inline": {"content": content.decode()}}, self.id)
+
+    def schema_with(self, *fields: Mapping[str, Any]) -> str:
+        """Its ``schemaString`` with further columns."""
+        [metadata] = [one["metaData"] for one in self._actions() if "metaData" in one][-1:]
+        schema = json.loads(metadata["schemaString"])
+        return json.dumps({**schema, "fields": [*schema["fields"], *fields]})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All its rows, in order of versions; columns that a file lacks are null."""
+        adds = [one["add"] for one in self._actions() if "add" in one]
+        files = [self.lake.world.storages.files[f"{self.head['location']}/{add['path']}"][0] for add in adds]
+        names = [field["name"] for field in json.loads(self.schema_with())["fields"]]
+        rows = [row for file in files for row in pyarrow.parquet.read_table(io.BytesIO(file)).to_pylist()]
+        return [{name: row.get(name) for name in names} for row in rows]
+
+    def _actions(self) -> list[dict[str, Any]]:
+        twin = copied(self.lake.world)
+        Publisher(twin).publish(self.id)
+        found = []
+        for version in range(self.head["latest"] + 1):
+            content, _ = twin.storages.files[f"{self.head['location']}/_delta_log/{version:020d}.json"]
+            found += [json.loads(line) for line in content.splitlines()]
+        return found
+
+
 def row_lake(
     *fields: Mapping[str, Any], partitions: Sequence[str] = (), features: Sequence[str] = (), **configuration: str
 ) -> RowLake:

@@ -27,7 +27,8 @@ from tests.support.fakes.rows import (
 )
 from turnstile.api.v1.rows import BODIES, MEDIA
 from turnstile.ingest.core import bodies
-from turnstile.ingest.core.bodies import BODY_BYTES, FORMATS, PLAIN_BYTES, plain_body, rows_of
+from turnstile.ingest.core.bodies import BODY_BYTES, FORMATS, rows_of
+from turnstile.ingest.core.compression import PLAIN_BYTES, plain_body
 from turnstile.ingest.core.errors import InvalidRows
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.definitions import Definition

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.fakes.deliveries import FIFO, QUEUE, SENT_MS, STREAM, fifo_message, message, stream_record
-from turnstile.ingest.core.bodies import encoding_of, media_of
+from turnstile.ingest.core.bodies import media_of
+from turnstile.ingest.core.compression import encoding_of
 from turnstile.ingest.core.deliveries import (
     Delivery,
     deliveries_of,

@@ -34,7 +34,8 @@ from tests.support.fakes.rows import (
     parquet_body,
     struct_of,
 )
-from turnstile.ingest.core.bodies import plain_body, rows_of
+from turnstile.ingest.core.bodies import rows_of
+from turnstile.ingest.core.compression import plain_body
 from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import encode_parts, parts_of
 from turnstile.store.core.errors import TooLarge

@@ -14,10 +14,8 @@ names without regard to case; a missing one is null.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final
@@ -29,8 +27,10 @@ import pyarrow.parquet
 from pyarrow import types
 
 from turnstile.ingest.core.arrays import expanded_bytes, require_plain_buffers
+from turnstile.ingest.core.compression import FEWER, PLAIN_BYTES
 from turnstile.ingest.core.errors import InvalidRows, excerpt
-from turnstile.ingest.core.values import column_of
+from turnstile.ingest.core.rejects import ROWS_MAX, Misfits, Reject, reject_of, text_of, too_many
+from turnstile.ingest.core.values import OnMisfit, column_of, refuse
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.conforming import Conformer
 from turnstile_rows.definitions import Definition, columns_with_default
@@ -38,8 +38,6 @@ from turnstile_rows.errors import DataMismatch
 
 BODY_BYTES: Final = 4 * 1024 * 1024
 """Of a body as it is sent: what a gateway hands on to a function, with room for base64."""
-PLAIN_BYTES: Final = 16 * 1024 * 1024
-"""Of a body after decompression."""
 ROWS: Final = 100_000
 """Rows of one request."""
 _VALUES: Final = 16_000_000
@@ -50,11 +48,6 @@ _BRACKETS: Final = 1_000_000
 _COMMAS: Final = 4_000_000
 """Objects, arrays and values of a body of JSON: each takes memory, however few bytes it has."""
 
-_FEWER: Final = "send fewer rows in one request"
-_WHOLE: Final = (
-    "send what Content-Encoding says, whole; the gateway of AWS hands JSON and CSV on as text, so compress"
-    " application/x-ndjson there"
-)
 
 JSON: Final = "application/json"
 LINES: Final = "application/x-ndjson"
@@ -68,8 +61,6 @@ FORMATS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Media types, and the formats that they stand for."""
 
-_ENCODINGS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-"""The first bytes of compressed bodies."""
 
 Row = dict[str, Any]
 PlaceOf = Callable[[int], str]
@@ -86,55 +77,6 @@ def media_of(plain: bytes, named: str = "") -> str:
     return JSON if plain.lstrip()[:1] == b"[" else LINES
 
 
-# -- compression -------------------------------------------------------------------------------------------------------
-
-
-def encoding_of(raw: bytes) -> str:
-    """Returns the compression of a body, by its first bytes: gzip, zstd, or an empty text."""
-    return next((name for first, name in _ENCODINGS.items() if raw.startswith(first)), "")
-
-
-def plain_body(raw: bytes, encoding: str) -> bytes:
-    """Returns the body after decompression; ``encoding`` as in the header ``Content-Encoding``.
-    Raises InvalidRows for an unknown encoding or damaged bytes, TooLarge beyond ``PLAIN_BYTES``."""
-    match encoding.strip().lower():
-        case "" | "identity":
-            plain = raw
-        case "gzip" | "x-gzip":
-            plain = _gunzip(raw)
-        case "zstd":
-            plain = _unzstd(raw)
-        case _:
-            raise InvalidRows(
-                f"the encoding {excerpt(encoding)} is not known", field="Content-Encoding", remedy="use gzip or zstd"
-            )
-    if len(plain) > PLAIN_BYTES:
-        text = f"the body is over the limit of {PLAIN_BYTES} bytes after decompression"
-        raise TooLarge(text, field="body", remedy=_FEWER, limit=PLAIN_BYTES)
-    return plain
-
-
-def _gunzip(raw: bytes) -> bytes:
-    """All members of a gzip stream, up to a byte more than the limit."""
-    try:
-        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(PLAIN_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise _damage("gzip", error) from None
-
-
-def _unzstd(raw: bytes) -> bytes:
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
-            return bytes(stream.read(PLAIN_BYTES + 1))
-    except (OSError, pa.ArrowException) as error:
-        raise _damage("zstd", error) from None
-
-
-def _damage(encoding: str, why: object) -> InvalidRows:
-    text = f"the body is no {encoding}: {why}"
-    return InvalidRows(text, field="body", remedy=_WHOLE)
-
-
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
@@ -142,18 +84,36 @@ def rows_of(plain: bytes, media: str, definition: Definition) -> list[pa.RecordB
     """Returns the rows of a body in the columns and types of a table. ``media``: one of
     ``FORMATS``. Raises InvalidRows, which names the row and the column, and TooLarge.
     """
+    return _with_rows(_found(plain, media, definition, None))
+
+
+def split_rows(plain: bytes, media: str, definition: Definition) -> tuple[list[pa.RecordBatch], list[Reject]]:
+    """Returns the rows of a body that fit a table, as ``rows_of``, and the others. Raises
+    InvalidRows for a body without rows, or with columns of Arrow or Parquet that fit no row; and
+    TooLarge.
+    """
+    rejects: list[Reject] = []
+    batches = _found(plain, media, definition, rejects)
+    return (batches if rejects else _with_rows(batches)), rejects
+
+
+def _found(plain: bytes, media: str, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
+    """The rows that fit. The others are added to ``rejects``; without a list they are refused."""
     try:
         match FORMATS[media]:
             case "application/json" | "application/x-ndjson":
-                found = _of_json(plain, media, definition)
+                return _of_json(plain, media, definition, rejects)
             case "text/csv":
-                found = _of_csv(plain, definition)
+                return _of_csv(plain, definition, rejects)
             case "application/vnd.apache.arrow.stream":
-                found = _of_arrow(plain, definition)
+                return _of_arrow(plain, definition, rejects)
             case _:
-                found = _of_parquet(plain, definition)
+                return _of_parquet(plain, definition, rejects)
     except DataMismatch as error:
         raise InvalidRows(str(error), field="body") from None
+
+
+def _with_rows(found: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     batches = [batch for batch in found if batch.num_rows]
     if not batches:
         raise InvalidRows("the body has no rows", field="body", remedy="send one row or more")
@@ -162,31 +122,57 @@ def rows_of(plain: bytes, media: str, definition: Definition) -> list[pa.RecordB
 
 def _require_few(rows: int) -> None:
     if rows > ROWS:
-        raise TooLarge(f"{rows} rows are over the limit of {ROWS}", field="body", remedy=_FEWER, limit=ROWS, size=rows)
+        raise TooLarge(f"{rows} rows are over the limit of {ROWS}", field="body", remedy=FEWER, limit=ROWS, size=rows)
 
 
 def _require_fits(rows: int, definition: Definition) -> None:
     _require_few(rows)
     if rows * len(definition.schema) > _VALUES:
         text = f"{rows} rows of {len(definition.schema)} columns are over the limit of {_VALUES} values"
-        raise TooLarge(text, field="body", remedy=_FEWER, limit=_VALUES, size=rows * len(definition.schema))
+        raise TooLarge(text, field="body", remedy=FEWER, limit=_VALUES, size=rows * len(definition.schema))
 
 
-def _of_json(plain: bytes, media: str, definition: Definition) -> list[pa.RecordBatch]:
+def _of_json(plain: bytes, media: str, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
     hook = Decimal if any(types.is_decimal(leaf) for leaf in _leaves(definition.schema)) else None
-    rows, place_of = json_rows(plain, media, hook)
+    misfits = None if rejects is None else Misfits()
+    on_misfit = refuse if misfits is None else misfits.add
+    rows, place_of = json_rows(plain, media, hook, on_misfit)
     _require_fits(len(rows), definition)
-    return [_batch(rows, place_of, definition)]
+    batch = _batch(rows, place_of, definition, on_misfit)
+    if misfits is None or rejects is None or not misfits.found:
+        return [batch]
+    texts = _texts(plain, media, len(rows))
+    rejects += [reject_of(place_of(at), error, texts[at]) for at, error in sorted(misfits.found.items())]
+    return [misfits.fitting(batch)]
 
 
-def json_rows(plain: bytes, media: str, hook: type[Decimal] | None = None) -> tuple[list[Row], PlaceOf]:
+def json_rows(
+    plain: bytes, media: str, hook: type[Decimal] | None = None, on_misfit: OnMisfit = refuse
+) -> tuple[list[Row], PlaceOf]:
     """Returns the rows of a body of JSON, and the function that names the place of a row. ``hook``:
-    the type of numbers with a fraction. Raises InvalidRows and TooLarge."""
+    the type of numbers with a fraction; ``on_misfit``: is called for lines and elements that are no
+    objects. Raises InvalidRows and TooLarge."""
     if plain.count(b"{") + plain.count(b"[") > _BRACKETS or plain.count(b",") > _COMMAS:
         text = f"the body has more than {_BRACKETS} objects and arrays, or {_COMMAS} values"
-        raise TooLarge(text, field="body", remedy=_FEWER, limit=_COMMAS)
-    is_array = FORMATS[media] == JSON and plain.lstrip()[:1] == b"["
-    return _array_rows(plain, hook) if is_array else _line_rows(plain, hook)
+        raise TooLarge(text, field="body", remedy=FEWER, limit=_COMMAS)
+    if _is_array(plain, media):
+        return _array_rows(plain, hook, on_misfit)
+    return _line_rows(plain, hook, on_misfit)
+
+
+def _is_array(plain: bytes, media: str) -> bool:
+    return FORMATS[media] == JSON and plain.lstrip()[:1] == b"["
+
+
+def _texts(plain: bytes, media: str, rows: int) -> list[str]:
+    """The rows of a body as they were sent. Bytes that are no text are shown by their numbers."""
+    if _is_array(plain, media):
+        raw = [bytes(one) for one in msgspec.json.decode(plain, type=list[msgspec.Raw])]
+    else:
+        raw = [line for line in plain.split(b"\n") if line.strip()]
+    if len(raw) != rows:
+        raw = [plain]  # one object of many lines
+    return [one.strip().decode(errors="backslashreplace") for one in raw]
 
 
 def _leaves(fields: Iterable[pa.Field]) -> Iterable[pa.DataType]:
@@ -197,19 +183,27 @@ def _leaves(fields: Iterable[pa.Field]) -> Iterable[pa.DataType]:
             yield from _leaves(field.type.field(at) for at in range(field.type.num_fields))
 
 
-def _array_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], PlaceOf]:
+def _array_rows(plain: bytes, hook: type[Decimal] | None, on_misfit: OnMisfit) -> tuple[list[Row], PlaceOf]:
+    def place_of(at: int) -> str:
+        return f"row {at + 1}"
+
+    elements: Any = list[dict[str, Any]] if on_misfit is refuse else list[Any]
     try:
-        rows = msgspec.json.Decoder(list[dict[str, Any]], float_hook=hook).decode(plain)
+        found: list[Any] = msgspec.json.Decoder(elements, float_hook=hook).decode(plain)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, ArithmeticError) as error:
         raise InvalidRows(f"the body is no JSON array of objects: {error}", field="body") from None
-    return rows, lambda at: f"row {at + 1}"
+    for at, row in enumerate(found):
+        if not isinstance(row, dict):
+            on_misfit(at, InvalidRows(f"{place_of(at)}: it is no JSON object", field="body"))
+            found[at] = {}
+    return found, place_of
 
 
-def _line_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], PlaceOf]:
+def _line_rows(plain: bytes, hook: type[Decimal] | None, on_misfit: OnMisfit) -> tuple[list[Row], PlaceOf]:
     decoder = msgspec.json.Decoder(dict[str, Any], float_hook=hook)
     with suppress(msgspec.MsgspecError, RecursionError, UnicodeError, ArithmeticError):
         return [decoder.decode(plain)], lambda _: "row 1"  # one object, which may have many lines
-    rows = []
+    rows: list[Row] = []
     numbers = []
     for number, line in enumerate(plain.split(b"\n"), start=1):
         if not line.strip():
@@ -217,48 +211,52 @@ def _line_rows(plain: bytes, hook: type[Decimal] | None) -> tuple[list[Row], Pla
         try:
             rows.append(decoder.decode(line))
         except (msgspec.MsgspecError, RecursionError, UnicodeError, ArithmeticError) as error:
-            raise InvalidRows(f"line {number} is no JSON object: {error}", field="body") from None
+            on_misfit(len(rows), InvalidRows(f"line {number} is no JSON object: {error}", field="body"))
+            rows.append({})
         numbers.append(number)
         _require_few(len(rows))
     return rows, lambda at: f"line {numbers[at]}"
 
 
-def _batch(rows: Sequence[Row], place_of: PlaceOf, definition: Definition) -> pa.RecordBatch:
-    """Rows with values by name in the columns of the table."""
+def _batch(rows: Sequence[Row], place_of: PlaceOf, definition: Definition, on_misfit: OnMisfit) -> pa.RecordBatch:
+    """Rows with values by name in the columns of the table. A row that does not fit has nulls."""
     columns = {column.name.lower(): column for column in definition.schema}
     spelled: dict[str, list[str]] = {}
     for name in sorted(set[str]().union(*rows)):
-        if name.lower() not in columns:
-            at = next(at for at, row in enumerate(rows) if name in row)
-            raise _unknown(name, place_of(at), definition)
-        spelled.setdefault(name.lower(), []).append(name)
+        if name.lower() in columns:
+            spelled.setdefault(name.lower(), []).append(name)
+            continue
+        for at, row in enumerate(rows):
+            if name in row:
+                on_misfit(at, _unknown(name, place_of(at), definition))
     defaulted = columns_with_default(definition)
     arrays = []
     for name, column in columns.items():
         names = spelled.get(name, [])
-        if name in defaulted and (bare := _first_without(rows, names)) is not None:
-            raise InvalidRows(
-                f"{place_of(bare)}: column {column.name!r} has a default value, which is not computed here",
-                field=column.name,
-                remedy="give each row a value for it",
-            )
-        values = [row.get(names[0]) for row in rows] if len(names) == 1 else _values(rows, names, place_of)
-        arrays.append(column_of(values, column, place_of))
+        for at, row in enumerate(rows if name in defaulted else ()):
+            if not any(one in row for one in names):
+                on_misfit(at, _without_default(f"{place_of(at)}: ", column.name))
+        is_plain = len(names) == 1
+        values = [row.get(names[0]) for row in rows] if is_plain else _values(rows, names, place_of, on_misfit)
+        arrays.append(column_of(values, column, place_of, on_misfit))
     return pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
 
 
-def _first_without(rows: Sequence[Row], names: Sequence[str]) -> int | None:
-    """The position of the first row that has none of the names."""
-    return next((at for at, row in enumerate(rows) if not any(name in row for name in names)), None)
+def _without_default(place: str, name: str) -> InvalidRows:
+    return InvalidRows(
+        f"{place}column {name!r} has a default value, which is not computed here",
+        field=name,
+        remedy="give each row a value for it",
+    )
 
 
-def _values(rows: Sequence[Row], names: Sequence[str], place_of: PlaceOf) -> list[Any]:
+def _values(rows: Sequence[Row], names: Sequence[str], place_of: PlaceOf, on_misfit: OnMisfit) -> list[Any]:
     """The values of a column that no row has, or that rows have under several spellings."""
     values = []
     for at, row in enumerate(rows):
         there = [name for name in names if name in row]
         if len(there) > 1:
-            raise InvalidRows(f"{place_of(at)}: {there[0]!r} and {there[1]!r} are the same column")
+            on_misfit(at, InvalidRows(f"{place_of(at)}: {there[0]!r} and {there[1]!r} are the same column"))
         values.append(row[there[0]] if there else None)
     return values
 
@@ -273,17 +271,19 @@ def _unknown(name: str, place: str, definition: Definition) -> InvalidRows:
     )
 
 
-def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
+def _of_csv(plain: bytes, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
     """Rows of texts: Arrow's reader splits them, and every text is converted as one of JSON. The
     header is a row like the others to the reader, so that it guesses no type."""
     columns = len(csv_header(plain))
     if columns > len(definition.schema) + 1_000:
         raise InvalidRows(f"the header has {columns} columns, and the table {len(definition.schema)}", field="body")
-    bad: list[str] = []
+    torn: dict[int, tuple[InvalidRows, str]] = {}
+    """Rows with too many or too few values, by number."""
 
     def note(row: Any) -> str:
-        bad.append(f"row {row.number - 1}: {row.actual_columns} values, and the header has {row.expected_columns}")
-        return "error"
+        text = f"row {row.number - 1}: {row.actual_columns} values, and the header has {row.expected_columns}"
+        torn[row.number - 1] = InvalidRows(text, field="body"), row.text
+        return "error" if rejects is None or len(torn) > ROWS_MAX else "skip"
 
     try:
         table = pyarrow.csv.read_csv(
@@ -300,8 +300,11 @@ def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
             ),
         )
     except (pa.ArrowException, UnicodeError) as error:
-        raise InvalidRows(bad[0] if bad else f"the body is no CSV: {error}", field="body") from None
+        if len(torn) > ROWS_MAX:
+            raise too_many(torn.popitem()[1][0]) from None
+        raise (torn.popitem()[1][0] if torn else InvalidRows(f"the body is no CSV: {error}", field="body")) from None
     _require_fits(table.num_rows - 1, definition)
+    numbers = [number for number in range(1, table.num_rows + len(torn)) if number not in torn]
     names = [column[0].as_py() or "" for column in table.columns]
     table = table.slice(1)
     if len({name.lower() for name in names}) < len(names):
@@ -313,13 +316,24 @@ def _of_csv(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
     defaulted = columns_with_default(definition)
     given = {name.lower(): table.column(at).to_pylist() for at, name in enumerate(names)}
     arrays = []
+    misfits = None if rejects is None else Misfits()
+    on_misfit = refuse if misfits is None else misfits.add
     for name, column in known.items():
         if name not in given and name in defaulted:
-            raise InvalidRows(f"column {column.name!r} has a default value, which is not computed here")
+            raise _without_default("", column.name)
         if types.is_nested(column.type) and name in given:
             raise InvalidRows(f"column {column.name!r} is {column.type}, which CSV does not hold", remedy="send JSON")
-        arrays.append(column_of(given.get(name, [None] * table.num_rows), column, lambda at: f"row {at + 1}"))
-    return [pa.RecordBatch.from_arrays(arrays, schema=definition.schema)]
+        values = given.get(name, [None] * table.num_rows)
+        arrays.append(column_of(values, column, lambda at: f"row {numbers[at]}", on_misfit))
+    batch = pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
+    if misfits is None or rejects is None:
+        return [batch]
+    for at, problem in misfits.found.items():
+        torn[numbers[at]] = problem, text_of({name: given[name.lower()][at] for name in names})
+    if len(torn) > ROWS_MAX:
+        raise too_many(torn.popitem()[1][0])
+    rejects += [reject_of(f"row {number}", *torn[number]) for number in sorted(torn)]
+    return [misfits.fitting(batch)]
 
 
 def csv_header(plain: bytes) -> list[str]:
@@ -332,22 +346,22 @@ def csv_header(plain: bytes) -> list[str]:
         raise InvalidRows(f"the body is no CSV: {error}", field="body") from None
 
 
-def _of_arrow(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
+def _of_arrow(plain: bytes, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
     try:
         require_plain_buffers(plain)
         with pa.ipc.open_stream(pa.BufferReader(plain)) as reader:
-            return _conform(reader.schema, reader, definition)
+            return _conform(reader.schema, reader, definition, rejects)
     except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
         raise InvalidRows(f"the body is no Arrow stream: {error}", field="body") from None
 
 
-def _of_parquet(plain: bytes, definition: Definition) -> list[pa.RecordBatch]:
+def _of_parquet(plain: bytes, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
     try:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(plain)) as file:
             texts = _checked_texts(file)
         with pyarrow.parquet.ParquetFile(pa.BufferReader(plain), read_dictionary=texts) as file:
             batches = file.iter_batches(batch_size=8_192, use_threads=False)
-            return _conform(file.schema_arrow, batches, definition)
+            return _conform(file.schema_arrow, batches, definition, rejects)
     except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
         raise InvalidRows(f"the body is no Parquet file: {error}", field="body") from None
 
@@ -370,19 +384,50 @@ def _is_text(column: pyarrow.parquet.ColumnSchema) -> bool:
 
 def _require_small(size: int) -> None:
     if size > 4 * PLAIN_BYTES:
-        raise TooLarge(f"the rows take more than {4 * PLAIN_BYTES} bytes", field="body", remedy=_FEWER)
+        raise TooLarge(f"the rows take more than {4 * PLAIN_BYTES} bytes", field="body", remedy=FEWER)
 
 
-def _conform(schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: Definition) -> list[pa.RecordBatch]:
+def _conform(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: Definition, rejects: list[Reject] | None
+) -> list[pa.RecordBatch]:
     conformer = Conformer(schema, definition.schema, columns_with_default(definition))
     found: list[pa.RecordBatch] = []
     rows = 0
     size = 0
     for batch in batches:
+        first = rows + 1
         rows += batch.num_rows
         _require_fits(rows, definition)
         batch.validate(full=True)
         size += sum(expanded_bytes(values) for values in batch.columns if not types.is_null(values.type))
         _require_small(size)
-        found += conformer.conform(batch)
+        found += conformer.conform(batch) if rejects is None else _fitting(batch, first, conformer, rejects)
+    if rejects:
+        found = pa.Table.from_batches(found, definition.schema).combine_chunks().to_batches()
     return found
+
+
+def _fitting(
+    batch: pa.RecordBatch, first: int, conformer: Conformer, rejects: list[Reject]
+) -> Iterator[pa.RecordBatch]:
+    """The rows that fit, found by halves; the others are added to ``rejects``. ``first``: the
+    number of the first row."""
+    try:
+        yield from list(conformer.conform(batch))
+    except DataMismatch as error:
+        problem = InvalidRows(str(error), field="body")
+        if batch.num_rows == 1:
+            rejects.append(reject_of(f"row {first}", problem, _text_of_row(batch)))
+            if len(rejects) > ROWS_MAX:
+                raise too_many(problem) from None
+            return
+        half = batch.num_rows // 2
+        yield from _fitting(batch.slice(0, half), first, conformer, rejects)
+        yield from _fitting(batch.slice(half), first + half, conformer, rejects)
+
+
+def _text_of_row(row: pa.RecordBatch) -> str:
+    try:
+        return text_of(row.to_pylist()[0])
+    except (ValueError, OverflowError):  # times that Python has not
+        return text_of({column: str(row.column(column)[0]) for column in row.schema.names})

@@ -67,14 +67,16 @@ def digest_of(plain: bytes, media: str) -> str:
     return hashlib.sha256(media.encode() + b"\n" + plain).hexdigest()
 
 
-class _Commit(msgspec.Struct):
+class _Commit(msgspec.Struct, omit_defaults=True):
     txn: str
+    rejected: int = 0
 
 
-def remembering_row(key: str, digest: str, txn: str, *, now_ms: int, days: int) -> Insert:
+def remembering_row(key: str, digest: str, txn: str, *, now_ms: int, days: int, rejected: int = 0) -> Insert:
     """The write that remembers a request for ``days`` days, in the transaction that ratifies the
-    commit with the transaction id ``txn``. It is refused where the request was added before."""
-    details = msgspec.json.encode({"txn": txn}).decode()
+    commit with the transaction id ``txn``. It is refused where the request was added before.
+    ``rejected``: the number of rows that are in the table of rejected rows."""
+    details = msgspec.json.encode(_Commit(txn, rejected)).decode()
     row = RequestOutcome(key, digest, DONE, now_ms, now_ms // 1000 + days * 86_400, details=details)
     return Insert(row.to_row(), (new_row("I26"),))
 
@@ -82,6 +84,11 @@ def remembering_row(key: str, digest: str, txn: str, *, now_ms: int, days: int) 
 def txn_in(row: Row) -> str:
     """The transaction id of the commit that has the rows of a remembered request."""
     return msgspec.json.decode(RequestOutcome.from_row(row).details, type=_Commit).txn
+
+
+def rejected_in(row: Row) -> int:
+    """The number of rejected rows of a remembered request."""
+    return msgspec.json.decode(RequestOutcome.from_row(row).details, type=_Commit).rejected
 
 
 def digest_in(row: Row) -> str:

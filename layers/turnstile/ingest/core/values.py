@@ -33,6 +33,16 @@ from turnstile.ingest.core.errors import InvalidRows, excerpt
 Convert = Callable[[Any], Any]
 """Makes the value of a column from a value that is not null. Raises BadValue."""
 
+OnMisfit = Callable[[int, InvalidRows], None]
+"""Is called with the position of a row that does not fit, and the reason. A function that returns
+has the row left out by its caller: its values are null."""
+
+
+def refuse(_position: int, error: InvalidRows) -> None:
+    """Refuses all rows for the first one that does not fit. Raises ``error``."""
+    raise error from None
+
+
 _WHOLE: Final = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
@@ -71,14 +81,19 @@ class BadValue(Exception):
         self.path = path
 
 
-def column_of(values: Sequence[Any], column: pa.Field, place_of: Callable[[int], str]) -> pa.Array:
+def column_of(
+    values: Sequence[Any], column: pa.Field, place_of: Callable[[int], str], on_misfit: OnMisfit = refuse
+) -> pa.Array:
     """Returns the values as an array of the column's type; None is null. ``place_of``: names the
-    row of a position. Raises InvalidRows for the first value that does not fit.
+    row of a position; ``on_misfit``: is called for values that do not fit. By default it raises
+    InvalidRows for the first one.
     """
     kinds = {*map(type, values)}
     if not column.nullable and type(None) in kinds:
-        at = next(at for at, value in enumerate(values) if value is None)
-        raise InvalidRows(f"{place_of(at)}: column {column.name!r} takes no nulls, and the row has no value for it")
+        for at, value in enumerate(values):
+            if value is None:
+                text = f"{place_of(at)}: column {column.name!r} takes no nulls, and the row has no value for it"
+                on_misfit(at, InvalidRows(text, field=column.name))
     is_rounded = int in kinds and types.is_floating(column.type) and any(map(_is_long, values))
     if not is_rounded and any(is_kind(column.type) and kinds <= usual for is_kind, usual in _USUAL):
         try:
@@ -92,7 +107,8 @@ def column_of(values: Sequence[Any], column: pa.Field, place_of: Callable[[int],
             converted.append(None if value is None else convert(value))
         except BadValue as error:
             name = column.name + error.path
-            raise InvalidRows(f"{place_of(at)}: column {name!r}: {error.problem}", field=name) from None
+            on_misfit(at, InvalidRows(f"{place_of(at)}: column {name!r}: {error.problem}", field=name))
+            converted.append(None)
     return pa.array(converted, column.type)
 
 

@@ -1,0 +1,116 @@
+"""Rows that do not fit their table, as rows of the table of rejected rows beside it (docs/rows.md).
+
+The table has a row for each of them: the JSON of the row as it was sent, its place in the request,
+and the column and the problem by which it was refused. So a person corrects the rows and sends them
+again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from turnstile.ingest.core.errors import InvalidRows
+from turnstile.store.core.errors import TooLarge
+from turnstile_rows.conforming import Conformer
+from turnstile_rows.definitions import Definition, new_definition
+from turnstile_rows.schemas import TIMESTAMP, delta_schema
+
+SUFFIX: Final = "_rejected"
+"""What the name of the table has after the name of the table that refused the rows."""
+ROWS_MAX: Final = 10_000
+"""Rejected rows of one request. A body of which more do not fit is refused: it is for another
+table."""
+
+SCHEMA: Final = pa.schema([
+    pa.field("rejected_at", TIMESTAMP),
+    pa.field("principal", pa.string()),
+    pa.field("request", pa.string()),
+    pa.field("place", pa.string()),
+    pa.field("column", pa.string()),
+    pa.field("problem", pa.string()),
+    pa.field("row", pa.string()),
+])  # fmt: skip
+COMMENT: Final = "Rows that did not fit the table beside it, with the reasons. Correct them and send them again."
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """A row that does not fit. ``place``: of the row in its request; ``column``: the column at
+    fault, empty where it is the whole row; ``row``: the row as it was sent, JSON if it is an
+    object."""
+
+    place: str
+    column: str
+    problem: str
+    row: str
+
+
+class Misfits:
+    """Gathers the rows of a body that do not fit: of each the first problem."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, InvalidRows] = {}
+
+    def add(self, position: int, error: InvalidRows) -> None:
+        """Records the problem of the row at a position. Raises TooLarge for too many rows."""
+        self.found.setdefault(position, error)
+        if len(self.found) > ROWS_MAX:
+            raise too_many(error)
+
+    def fitting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of ``batch``, whose first row has position 0, that fit."""
+        if not self.found:
+            return batch
+        return batch.filter(pa.array([at not in self.found for at in range(batch.num_rows)], pa.bool_()))
+
+
+def too_many(example: InvalidRows) -> TooLarge:
+    """The refusal of a body with too many rows that do not fit; ``example``: the problem of one."""
+    return TooLarge(
+        f"more than {ROWS_MAX} rows do not fit the table; one of them: {example.message}",
+        field="body",
+        remedy="check that the rows are for this table; none was added",
+        limit=ROWS_MAX,
+    )
+
+
+def reject_of(place: str, error: InvalidRows, row: str) -> Reject:
+    """Returns a rejected row; its problem is the error's without the place."""
+    return Reject(place, _column_in(error), error.message.removeprefix(f"{place}: "), row)
+
+
+def _column_in(error: InvalidRows) -> str:
+    return "" if error.field in (None, "body") else str(error.field)
+
+
+def text_of(row: Any) -> str:
+    """A row as JSON; values that JSON has not as texts."""
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def definition_to_be(features: Sequence[str], properties: Mapping[str, str]) -> Definition:
+    """Returns the definition of a table of rejected rows that is to be created, with the features
+    and properties that the catalog requires."""
+    definition = new_definition(delta_schema(SCHEMA), (), {}, tuple(features))
+    return replace(definition, properties=dict(properties))
+
+
+def batch_of(
+    rejects: Iterable[Reject], definition: Definition, *, now_ms: int, principal: str, request: str
+) -> pa.RecordBatch:
+    """Returns rejected rows of one request in the columns of their table. Raises DataMismatch for a
+    table that was not made for them."""
+    rows = [(one.place, one.column, one.problem, one.row) for one in rejects]
+    constant = (now_ms * 1000, principal, request)
+    columns = [
+        *(pa.array([value] * len(rows), field.type) for value, field in zip(constant, SCHEMA, strict=False)),
+        *(pa.array(values, pa.string()) for values in zip(*rows, strict=True)),
+    ]
+    batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    [conformed] = Conformer(SCHEMA, definition.schema).conform(batch)
+    return conformed
