@@ -200,12 +200,17 @@ class Api:
         *,
         wait_published: bool = False,
         evolves: bool = False,
+        quarantines: bool = False,
     ) -> Json:
         """Adds rows to the table ``namespace.table``: a single attempt. ``headers`` say the format
         of ``content``, and identify the request. ``evolves``: columns that the table lacks are
-        added to it."""
+        added to it. ``quarantines``: rows that do not fit go into a table beside it."""
         namespace, _, table = name.rpartition(".")
-        query = {"wait": "publish" if wait_published else None, "schema": "evolve" if evolves else None}
+        query = {
+            "wait": "publish" if wait_published else None,
+            "schema": "evolve" if evolves else None,
+            "on_error": "quarantine" if quarantines else None,
+        }
         route = self._table(namespace, table, "rows")
         return self.http.once("rows", "POST", route, query=query, headers=headers, content=content)
 

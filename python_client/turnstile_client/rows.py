@@ -9,7 +9,8 @@ import base64
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from types import TracebackType
@@ -30,6 +31,25 @@ BATCH_BYTES: Final = 1_000_000
 Row = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class RejectedRows:
+    """Rows of a request that do not fit the table, and are in the table of rejected rows beside it.
+
+    Attributes:
+        rows: how many.
+        table: the name of the table that has them, with the column at fault and the problem.
+        problems: of the first ones: ``place`` in the request, ``column``, ``problem``. Empty where
+            an earlier request had put them there.
+    """
+
+    rows: int
+    table: str
+    problems: tuple[Mapping[str, str], ...]
+
+
+OnRejected = Callable[[RejectedRows], object]
+
+
 class RowAppends:
     """Appends to a table whose files the server writes."""
 
@@ -40,7 +60,13 @@ class RowAppends:
         self._deadline = deadline
 
     def append_rows(
-        self, rows: Any, *, id: str | None = None, wait_published: bool = False, evolve: bool = False
+        self,
+        rows: Any,
+        *,
+        id: str | None = None,
+        wait_published: bool = False,
+        evolve: bool = False,
+        on_rejected: OnRejected | None = None,
     ) -> int:
         """Adds rows in one request and one commit; needs no access to storage. For more than a few
         megabytes: :meth:`producer`, or :meth:`append`.
@@ -52,6 +78,9 @@ class RowAppends:
             wait_published: wait until the version is in the table's folder, for readers without the
                 catalog.
             evolve: add the columns to the table that the rows have and it lacks.
+            on_rejected: called with a :class:`RejectedRows` where rows do not fit. They are added
+                to the table ``<name>_rejected`` beside this one, in the same commit; by default a
+                row that does not fit has all refused.
 
         Returns:
             The version that has the rows.
@@ -64,7 +93,7 @@ class RowAppends:
         """
         content, media = _encode(rows)
         headers = {"Idempotency-Key": id or str(uuid.uuid4()), "Content-Type": media}
-        return self.send_rows(content, headers, wait_published=wait_published, evolve=evolve)
+        return self.send_rows(content, headers, wait_published=wait_published, evolve=evolve, on_rejected=on_rejected)
 
     def producer(
         self,
@@ -74,6 +103,7 @@ class RowAppends:
         rows: int = BATCH_ROWS,
         size: int = BATCH_BYTES,
         evolve: bool = False,
+        on_rejected: OnRejected | None = None,
     ) -> Producer:
         """Returns a producer, which gathers rows and sends them in order, each exactly once.
 
@@ -82,13 +112,20 @@ class RowAppends:
             sequence: number of its first request. It has to be after the numbers that were used
                 under this name; by default it follows from the clock.
             rows, size: rows and bytes of a batch, after which it is sent.
-            evolve: as for :meth:`append_rows`.
+            evolve, on_rejected: as for :meth:`append_rows`.
         """
         first = time.time_ns() // 1_000 if sequence is None else sequence
-        return Producer(self, name or f"producer-{uuid.uuid4()}", first, rows, size, evolve=evolve)
+        named = name or f"producer-{uuid.uuid4()}"
+        return Producer(self, named, first, rows, size, evolve=evolve, on_rejected=on_rejected)
 
     def send_rows(
-        self, content: bytes, headers: Mapping[str, str], *, wait_published: bool = False, evolve: bool = False
+        self,
+        content: bytes,
+        headers: Mapping[str, str],
+        *,
+        wait_published: bool = False,
+        evolve: bool = False,
+        on_rejected: OnRejected | None = None,
     ) -> int:
         """Sends a request with rows until there is an answer; returns the version. Its identity is
         in ``headers``, so that it may be sent again. Raises as :meth:`append_rows`."""
@@ -99,20 +136,29 @@ class RowAppends:
             nonlocal is_open
             try:
                 return self._api.append_rows(
-                    self.name, content, dict(headers), wait_published=wait_published, evolves=evolve
+                    self.name,
+                    content,
+                    dict(headers),
+                    wait_published=wait_published,
+                    evolves=evolve,
+                    quarantines=on_rejected is not None,
                 )
             except ApiError as e:
                 is_open = is_open or e.ambiguous
                 raise
 
         try:
-            return int(self._api.http.retrying(until)(attempt)["version"])
+            answer = self._api.http.retrying(until)(attempt)
         except ApiError as e:
             if not is_open or e.type in ("InvalidRows", "KeyReused"):
                 raise
             id = headers.get("Idempotency-Key") or f"{headers['Turnstile-Producer']}, {headers['Turnstile-Sequence']}"
             text = f"{self.name}: it is unknown whether the rows of {id} were added: {e}"
             raise OutcomeUnknown(text, self.name, id) from e
+        if on_rejected is not None and (rejected := answer.get("rejected")):
+            problems = tuple(rejected.get("problems", ()))
+            on_rejected(RejectedRows(int(rejected["rows"]), f"{self.name}_rejected", problems))
+        return int(answer["version"])
 
 
 class Producer:
@@ -125,10 +171,19 @@ class Producer:
     """
 
     def __init__(
-        self, table: RowAppends, name: str, sequence: int, rows: int, size: int, *, evolve: bool = False
+        self,
+        table: RowAppends,
+        name: str,
+        sequence: int,
+        rows: int,
+        size: int,
+        *,
+        evolve: bool = False,
+        on_rejected: OnRejected | None = None,
     ) -> None:
         self._table = table
         self._evolve = evolve
+        self._on_rejected = on_rejected
         self._rows = rows
         self._most = size
         self._lines = list[bytes]()
@@ -177,7 +232,8 @@ class Producer:
         identity = {"Turnstile-Producer": self.name, "Turnstile-Sequence": str(self.sequence)}
         try:
             headers = {**identity, "Content-Type": _LINES}
-            self.version = self._table.send_rows(b"\n".join(batch), headers, evolve=self._evolve)
+            content = b"\n".join(batch)
+            self.version = self._table.send_rows(content, headers, evolve=self._evolve, on_rejected=self._on_rejected)
         except ApiError as e:
             if not e.transient:
                 self._end_batch()

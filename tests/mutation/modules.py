@@ -307,6 +307,12 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
+    "turnstile.ingest.core.rejects": Mutated(
+        ("unit/ingest/test_rejects.py", "functional/ingest/test_quarantine.py"), writes=False, decides=True
+    ),
+    "turnstile.ingest.rejected": Mutated(
+        ("functional/ingest/test_quarantine.py", "functional/ingest/test_rights.py"), writes=False, decides=True
+    ),
     "turnstile.events.core.rows": Mutated(
         ("unit/events/test_event_log.py", "unit/gc/test_tombstones.py", "simulation/test_events.py")
     ),

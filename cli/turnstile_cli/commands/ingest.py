@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 import typer
 from rich.markup import escape
@@ -32,13 +32,19 @@ ProducerName = Annotated[
         metavar="NAME",
     ),
 ]
+OnError = Annotated[
+    Literal["refuse", "quarantine"],
+    typer.Option(
+        help="Rows that do not fit: refuse their batch, or add them to the table TABLE_rejected, with the reasons."
+    ),
+]
 Evolve = Annotated[bool, typer.Option("--evolve", help="Add the columns to the table that the rows have and it lacks.")]
 
 
 @with_api
 def ingest(
     api: Api, *, table: Table, file: File = None, format: FileFormat = None, batch_rows: BatchRows = 10_000,
-    producer: ProducerName = None, evolve: Evolve = False, output: Format,
+    producer: ProducerName = None, evolve: Evolve = False, on_error: OnError = "refuse", output: Format,
 ) -> None:  # fmt: skip
     """Add the rows of a file to a table. The server writes the files, so no key for the lake is
     needed.
@@ -49,16 +55,22 @@ def ingest(
     known = format or format_of(file)
     added = 0
     replayed = 0
+    rejected = 0
+    example = ""
     version: int | None = None
-    path = f"{name.path}/rows" + ("?schema=evolve" if evolve else "")
+    options = ["schema=evolve"] * evolve + ["on_error=quarantine"] * (on_error == "quarantine")
+    path = "?".join([f"{name.path}/rows", *filter(None, ["&".join(options)])])
     try:
         with _open(file) as stream, out.progress(f"adding rows to {name}") as show:
             for number, part in enumerate(parts_of(stream, known, batch_rows), start=1):
                 answer = api.append_rows(path, part.content, _headers(MEDIA[known], producer, number))
                 version = int(answer["version"])
                 added += int(answer.get("rows", 0))
-                replayed += part.rows if answer["outcome"] == "replayed" else 0
-                show(added + replayed, None)
+                refused = answer.get("rejected", {})
+                rejected += int(refused.get("rows", 0))
+                replayed += part.rows - int(refused.get("rows", 0)) if answer["outcome"] == "replayed" else 0
+                example = example or _problem(number, refused)
+                show(added + replayed + rejected, None)
     except CliError as error:
         if added:
             error.message += f"; {added} rows before these were added, up to version {version}"
@@ -66,12 +78,21 @@ def ingest(
                 error.remedy += "; remove these from the file before it is sent again, or use --producer"
         raise
     if output is Format.JSON:
-        out.emit_json({"table": str(name), "version": version, "added": added, "replayed": replayed})
+        counts = {"added": added, "replayed": replayed, "rejected": rejected}
+        out.emit_json({"table": str(name), "version": version, **counts})
     elif version is None:
         out.say("the file has no rows")
     else:
         before = f", and {replayed} were there before" if replayed else ""
         out.say(f"{added} rows were added to {escape(str(name))}{before}; version {version}")
+        if rejected:
+            out.say(f"{rejected} rows do not fit, and are in {escape(str(name))}_rejected{escape(example)}")
+
+
+def _problem(batch: int, rejected: dict[str, Any]) -> str:
+    """The first problem of a batch, as a part of a sentence; empty where the answer has none."""
+    first = next(iter(rejected.get("problems", ())), None)
+    return f": {first['place']} of batch {batch}: {first['problem']}" if first else ""
 
 
 def _open(file: Path | None) -> BinaryIO:

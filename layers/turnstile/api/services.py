@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from turnstile.iceberg.shared_appends import AppendQueue
     from turnstile.iceberg.table_scans import TableScans
     from turnstile.ingest.appends import RowAppender
-    from turnstile.ingest.rejected import RejectedTables
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
     from turnstile.maintenance.runs import MaintenanceRuns
@@ -142,15 +141,6 @@ class Services:
         from turnstile.ingest.appends import RowAppender
 
         return RowAppender(self.world, self.groups, self.metadata, self.limits, rest=lambda: current().rest())
-
-    @cached_property
-    def rejected_tables(self) -> RejectedTables:
-        """Finds and creates the tables of rows that do not fit; needs pyarrow. Its callers
-        authorize the request."""
-        from turnstile.ingest.rejected import RejectedTables
-
-        catalog = self.open_catalog
-        return RejectedTables(self.world, self.open_reader, catalog.staging, catalog.registrar)
 
     @cached_property
     def groups(self) -> GroupRatifier:

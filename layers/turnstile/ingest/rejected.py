@@ -86,7 +86,7 @@ class RejectedTables:
         except AlreadyExists:
             found = self._find(catalog, namespace, rejected)
             if found is None:
-                raise
+                raise _other_entity(namespace, rejected) from None
             may_append(rejected)
             return found
 
@@ -96,8 +96,7 @@ class RejectedTables:
         except NotFound:
             return None
         if self._world.refs.read(self._world.space.table(table_id)) is None:
-            problem = f"rows do not fit, and {dotted_name(*namespace, name)} is no Delta table of this catalog"
-            raise UnsupportedTable(problem, field="on_error", remedy=_REMEDY)
+            raise _other_entity(namespace, name)
         return table_id
 
     def _create(self, catalog: str, namespace: Path, name: str, principal: Principal) -> str:
@@ -111,18 +110,27 @@ class RejectedTables:
         return staging.table_id
 
 
+def _other_entity(namespace: Path, name: str) -> UnsupportedTable:
+    problem = f"rows do not fit, and {dotted_name(*namespace, name)} is no Delta table of this catalog"
+    return UnsupportedTable(problem, field="on_error", remedy=_REMEDY)
+
+
 def append_rejects(tools: Tools, table_id: str, rejects: Sequence[tuple[Identity, Sequence[Reject]]]) -> CommitRequest:
     """Writes a file with the rejected rows of requests, and returns its commit.
 
     Raises:
-        NotFound: the table was dropped.
-        StateConflict: it takes no commits.
+        StateConflict: the table was dropped, or takes no commits.
         UnsupportedTable: it was not made for rejected rows, or needs what only an engine does.
         StorageFault, Throttled: nothing was added.
     """
-    head = read_head(tools.world, table_id)
-    head = seen_one(tools.world, head) if head.undecided else head
-    check_readable(head)
+    try:
+        head = read_head(tools.world, table_id)
+        head = seen_one(tools.world, head) if head.undecided else head
+        check_readable(head)
+    except NotFound:
+        problem = "the table of rejected rows was dropped meanwhile"
+        remedy = "send the same request again"
+        raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy=remedy, retry_after_ms=0) from None
     if head.state != ACTIVE:
         problem = f"the table of rejected rows {head.name} is {head.state}"
         raise StateConflict(ErrorType.TABLE_NOT_ACTIVE, problem, remedy=_REMEDY)

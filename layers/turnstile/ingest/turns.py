@@ -141,7 +141,7 @@ class _Judged(msgspec.Struct, frozen=True):
     waiting: WaitingRows
     converted: Converted
 
-    def appended(self, version: int) -> Appended:
+    def answer(self, version: int) -> Appended:
         """The answer to the request, whose rows are in ``version``."""
         rejects = self.converted.rejects
         return Appended(version, self.converted.rows, False, len(rejects), tuple(rejects[:PROBLEMS]))
@@ -343,7 +343,7 @@ def _settle_taken(tools: Tools, head: TableHead, taken: RowsTaken, txn: str, jud
 
 def _settle_ratified(judged: Sequence[_Judged], version: int) -> None:
     for one in judged:
-        one.waiting.settle(one.appended(version))
+        one.waiting.settle(one.answer(version))
 
 
 def _content(

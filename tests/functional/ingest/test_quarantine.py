@@ -1,5 +1,5 @@
-"""``on_error=quarantine``: rows that fit are added, and the others are in the table of rejected rows
-beside it, by one commit of both (I26)."""
+"""``on_error=quarantine``: rows that fit are added, and the others are in the table of rejected
+rows beside it, by one commit of both (I26)."""
 
 from __future__ import annotations
 
@@ -232,14 +232,20 @@ def test_a_table_with_other_columns_takes_no_rejected_rows_and_nothing_is_added(
     assert lake.send([GOOD], query=QUARANTINE).status == 200
 
 
-@pytest.mark.parametrize("state", ["dropped", "stuck"])
+@pytest.mark.parametrize(
+    ("state", "type", "message"),
+    [
+        ("dropped", "ConcurrentChange", "the table of rejected rows was dropped meanwhile"),
+        ("stuck", "TableNotActive", "the table of rejected rows main.sales.orders_rejected is stuck"),
+    ],
+)
 def test_a_table_of_rejected_rows_that_takes_no_commits_refuses_only_its_own_requests(
-    lake: RowLake, state: str
+    lake: RowLake, state: str, type: str, message: str
 ) -> None:
     lake.send([BAD], query=QUARANTINE)
     table = rejected(lake)
     table.set(state=state)
     answer = lake.send([BAD, GOOD], query=QUARANTINE)
-    assert answer.status in (404, 409), answer.text
+    assert refused(answer, 409, type)["message"] == message
     assert lake.rows() == []
     assert lake.send([GOOD], query=QUARANTINE).json["version"] == 2

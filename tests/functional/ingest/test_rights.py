@@ -12,10 +12,12 @@ import pytest
 from tests.support.access.realm import USERS, Realm
 from tests.support.functions import Answer, Function, Http, function
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA
+from tests.support.unity import V1
 from tests.support.v1 import refused
 from turnstile.catalog.services import build
 
 KEY = "0197c9a0-0000-7000-8000-000000000001"
+QUARANTINE = "on_error=quarantine"
 
 
 @functools.cache
@@ -36,14 +38,14 @@ def realm() -> Realm:
     return made
 
 
-def send(user: str, table: str, rows: Any = None, **headers: str) -> Answer:
+def send(user: str, table: str, rows: Any = None, query: str = "", **headers: str) -> Answer:
     path = (
         f"/v1/tables/{table}/rows"
         if table.count("-") == 4
         else f"/v1/catalogs/main/namespaces/sales/tables/{table}/rows"
     )
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Http(ingest().app, user).post(path, rows or [{"id": 1}], headers=sent)
+    return Http(ingest().app, user).post(path, rows or [{"id": 1}], headers=sent, query=query)
 
 
 @pytest.mark.parametrize("by_name", [False, True])
@@ -60,6 +62,53 @@ def test_rows_are_added_with_modify_only(realm: Realm, by_name: bool) -> None:
     realm.grant("table", "main.sales.t1", "ann", "MODIFY")
     assert send("ann", table).json["outcome"] == "added"
     refused(send("", table), 401, "NotAuthenticated")
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_i12_the_table_for_rows_that_do_not_fit_is_made_and_used_by_the_rights_of_the_sender(
+    realm: Realm, by_name: bool
+) -> None:
+    table = "t1" if by_name else realm.table
+    bad = [{"id": "x"}, {"id": 1}]
+    for user in ("ann", "bob"):
+        realm.grant("catalog", "main", user, "USE CATALOG")
+        realm.grant("schema", "main.sales", user, "USE SCHEMA")
+        realm.grant("table", "main.sales.t1", user, "MODIFY")
+    before = realm.state()
+    refused(send("ann", table, bad, query=QUARANTINE), 403, "PermissionDenied")
+    assert realm.state() == before
+    realm.grant("schema", "main.sales", "ann", "CREATE TABLE")
+    assert send("ann", table, bad, query=QUARANTINE).json["rejected"]["rows"] == 1
+    assert send("ann", table, bad, query=QUARANTINE).json["rejected"]["rows"] == 1
+    before = realm.state()
+    refused(send("bob", table, bad, query=QUARANTINE), 403, "PermissionDenied")
+    assert realm.state() == before
+    assert send("bob", table, [{"id": 2}], query=QUARANTINE).json["rows"] == 1
+    realm.grant("table", "main.sales.t1_rejected", "bob", "MODIFY")
+    assert send("bob", table, bad, query=QUARANTINE).json["rejected"]["rows"] == 1
+
+
+@pytest.mark.parametrize("kind", ["external table", "namespace"])
+def test_something_else_with_the_name_of_the_table_for_rows_that_do_not_fit_refuses_them(
+    realm: Realm, kind: str
+) -> None:
+    if kind == "namespace":
+        realm.must("POST", "/v1/catalogs/main/namespaces", {"name": "sales.t1_rejected"})
+    else:
+        realm.must("POST", f"{V1}/catalogs/main/schemas/sales/tables/e1/rename", {"new-name": "t1_rejected"})
+    before = realm.state()
+    error = refused(send("root", "t1", [{"id": "x"}, {"id": 1}], query=QUARANTINE), 400, "UnsupportedTable", "on_error")
+    assert "sales.t1_rejected is no Delta table" in error["message"]
+    assert realm.state() == before
+
+
+def test_a_name_that_is_too_long_for_a_table_beside_it_refuses_rows_that_do_not_fit(realm: Realm) -> None:
+    fits, name = "t" * 246, "t" * 247
+    realm.must("POST", "/v1/catalogs/main/namespaces/sales/tables/t1/rename", {"name": fits})
+    assert send("root", fits, [{"id": "x"}], query=QUARANTINE).status == 200
+    realm.must("POST", f"/v1/catalogs/main/namespaces/sales/tables/{fits}/rename", {"name": name})
+    error = refused(send("root", name, [{"id": "x"}], query=QUARANTINE), 400, "InvalidRows", "on_error")
+    assert "is over 255 bytes" in error["message"]
 
 
 def test_i26_the_key_of_another_principal_is_another_request(realm: Realm) -> None:

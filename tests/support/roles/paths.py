@@ -435,6 +435,11 @@ class Paths:
                 assert self._rows(realm, made, rows, headers)["outcome"] == "replayed"
         with self.path("ingest: the next sequence"):
             self._rows(realm, made, many[:1], _produced(3))
+        bad = [*many[:1], {"id": "no number"}]
+        for time in ("first", "second"):
+            with self.path(f"ingest: rows that do not fit, for the {time} time"):
+                answer = realm.must("POST", f"{NS}/tables/r1/rows", bad, query="on_error=quarantine").json
+                assert answer["rejected"]["rows"] == 1
         realm.open()
         with (
             self.path("ingest: a name that leads elsewhere after the first read"),

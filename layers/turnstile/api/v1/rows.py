@@ -126,16 +126,21 @@ class _RejectedTable:
     def __call__(self) -> str:
         """Returns its id; creates it where there is none. Raises PermissionDenied, and as
         ``RejectedTables.table_of``."""
+        from turnstile.ingest.rejected import RejectedTables
+
+        here = services()
+        catalog = here.open_catalog
+        tables = RejectedTables(here.world, here.open_reader, catalog.staging, catalog.registrar)
         *namespace, name = self._path_of()
         names = self._catalog, tuple(namespace)
 
         def may_append(rejected: str) -> None:
-            services().guard_of(Need(modify_table, Target(*names, rejected))).authorize_now()
+            here.guard_of(Need(modify_table, Target(*names, rejected))).authorize_now()
 
         def may_create() -> None:
-            services().guard_of(Need(create_table, Target(*names))).authorize_now()
+            here.guard_of(Need(create_table, Target(*names))).authorize_now()
 
-        self.table_id = services().rejected_tables.table_of(
+        self.table_id = tables.table_of(
             *names, name, principal=current().principal, may_append=may_append, may_create=may_create
         )
         return self.table_id
@@ -184,10 +189,10 @@ def _append(catalog: str, table_id: str, path_of: Callable[[], Path]) -> RowsAdd
     published = UNSET if wait is None else _wait_until_published(table_id, answer.version)
     added = UNSET if answer.rows is None else answer.rows
     rejected_id = "" if quarantine is None else quarantine.table_id
-    return RowsAdded(table_id, outcome, answer.version, added, _rejected(answer, rejected_id), published)
+    return RowsAdded(table_id, outcome, answer.version, added, _describe_rejects(answer, rejected_id), published)
 
 
-def _rejected(answer: Appended, table_id: str) -> RejectedRows | UnsetType:
+def _describe_rejects(answer: Appended, table_id: str) -> RejectedRows | UnsetType:
     """The part of the answer about rows that do not fit."""
     if not answer.rejected:
         return UNSET

@@ -84,7 +84,7 @@ def rows_of(plain: bytes, media: str, definition: Definition) -> list[pa.RecordB
     """Returns the rows of a body in the columns and types of a table. ``media``: one of
     ``FORMATS``. Raises InvalidRows, which names the row and the column, and TooLarge.
     """
-    return _with_rows(_found(plain, media, definition, None))
+    return _with_rows(_parse(plain, media, definition, None))
 
 
 def split_rows(plain: bytes, media: str, definition: Definition) -> tuple[list[pa.RecordBatch], list[Reject]]:
@@ -93,11 +93,11 @@ def split_rows(plain: bytes, media: str, definition: Definition) -> tuple[list[p
     TooLarge.
     """
     rejects: list[Reject] = []
-    batches = _found(plain, media, definition, rejects)
+    batches = _parse(plain, media, definition, rejects)
     return (batches if rejects else _with_rows(batches)), rejects
 
 
-def _found(plain: bytes, media: str, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
+def _parse(plain: bytes, media: str, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
     """The rows that fit. The others are added to ``rejects``; without a list they are refused."""
     try:
         match FORMATS[media]:
@@ -326,7 +326,7 @@ def _of_csv(plain: bytes, definition: Definition, rejects: list[Reject] | None) 
         values = given.get(name, [None] * table.num_rows)
         arrays.append(column_of(values, column, lambda at: f"row {numbers[at]}", on_misfit))
     batch = pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
-    if misfits is None or rejects is None:
+    if misfits is None or rejects is None or not (misfits.found or torn):
         return [batch]
     for at, problem in misfits.found.items():
         torn[numbers[at]] = problem, text_of({name: given[name.lower()][at] for name in names})
@@ -430,4 +430,4 @@ def _text_of_row(row: pa.RecordBatch) -> str:
     try:
         return text_of(row.to_pylist()[0])
     except (ValueError, OverflowError):  # times that Python has not
-        return text_of({column: str(row.column(column)[0]) for column in row.schema.names})
+        return text_of({name: row.column(name).to_string(skip_new_lines=True) for name in row.schema.names})

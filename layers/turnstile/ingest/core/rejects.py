@@ -22,7 +22,7 @@ from turnstile_rows.definitions import Definition, new_definition
 from turnstile_rows.schemas import TIMESTAMP, delta_schema
 
 SUFFIX: Final = "_rejected"
-"""What the name of the table has after the name of the table that refused the rows."""
+"""The end of the table's name, after the name of the table that refused the rows."""
 ROWS_MAX: Final = 10_000
 """Rejected rows of one request. A body of which more do not fit is refused: it is for another
 table."""
@@ -64,8 +64,6 @@ class Misfits:
 
     def fitting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of ``batch``, whose first row has position 0, that fit."""
-        if not self.found:
-            return batch
         return batch.filter(pa.array([at not in self.found for at in range(batch.num_rows)], pa.bool_()))
 
 
