@@ -354,9 +354,7 @@ MODULES: Final = {
     ),
     "turnstile.fleet.exchange": Mutated(("unit/fleet/test_members.py",), writes=False, decides=True, guards=True),
     "turnstile.fleet.member": Mutated(("unit/fleet/test_members.py",), writes=False, decides=True, guards=True),
-    "turnstile.coordination.core.rows": Mutated(
-        ("unit/coordination/test_lease.py", "unit/coordination/test_tasks.py", "unit/coordination/test_*.py")
-    ),
+    "turnstile.coordination.core.rows": Mutated(("unit/coordination/test_tasks.py", "unit/coordination/test_*.py")),
     "turnstile.adapters.secret": Mutated(("unit/auth/test_secrets.py",), writes=False, decides=True),
     "turnstile.adapters.sqlite.checkpoints": Mutated(
         ("contract/adapters/test_sqlite_checkpoints.py",), writes=False, decides=True

@@ -46,7 +46,7 @@ def test_i3_i9_i10_a_mistake_planted_in_what_brings_a_table_back_is_found(name: 
 
 
 @pytest.mark.parametrize("name", OWNER_MISTAKES)
-def test_i2_i3_i6_i10_a_mistake_planted_in_what_has_an_owner_is_found(name: str) -> None:
+def test_i3_i6_i10_a_mistake_planted_in_what_has_an_owner_is_found(name: str) -> None:
     assert first_failure(OWNER_MISTAKES[name][0], SEARCHED, Owners(), likely=LIKELY.get(name, 0)) is not None
 
 

@@ -1,2 +1,1 @@
-"""References, leases, ids, tasks and updateable values: the primitive of HEADs, for other systems
-(docs/ids.md)."""
+"""References, tasks and updateable values: the primitive of HEADs, for other systems."""

@@ -1,7 +1,7 @@
-"""Leases of names, updateable objects, and coordinated tasks: of which at most one attempt runs at
-a time. Every operation is one request unless it says otherwise. A refusal is answered from the row
-that it returned. Every write may raise Throttled (nothing was applied) and OutcomeUnknown (it may
-have been applied).
+"""Updateable objects, and coordinated tasks: of which at most one attempt runs at a time. Every
+operation is one request unless it says otherwise. A refusal is answered from the row that it
+returned. Every write may raise Throttled (nothing was applied) and OutcomeUnknown (it may have been
+applied).
 """
 
 from __future__ import annotations
@@ -12,74 +12,10 @@ from itertools import chain
 import msgspec
 
 from turnstile.coordination.core import rows
-from turnstile.coordination.core.rows import (
-    RELEASED,
-    TERM_MOST_MS,
-    Lease,
-    LeaseRow,
-    Task,
-    Updateable,
-    check_name,
-    check_payload,
-)
+from turnstile.coordination.core.rows import Task, Updateable, check_name, check_payload
 from turnstile.store.core.rows import TASK, is_damaged
-from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import BATCH_GET_MAX, Accepted, World, in_batches
-
-
-class OtherHolder(msgspec.Struct, frozen=True):
-    """Another process holds the lease until then (ms, by that process's clock)."""
-
-    until: int
-
-
-class Leases:
-    """Leases of names in one realm."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def take(self, name: str, term_ms: int) -> Lease | OtherHolder:
-        """Returns the lease of ``name`` for ``term_ms`` from now on, if no other process has it.
-        One more request where the last one is over. A lease that was taken without an answer
-        (OutcomeUnknown) is free when the term is over.
-        """
-        now = self._world.clock.now_ms()
-        holder = self._world.ids.uuid()
-        key = self._world.space.lease(name)
-        response = self._world.refs.write(rows.take_first_lease(key, holder, now, now + term_ms))
-        if isinstance(response, Accepted) or _is(response.row, holder):
-            return Lease(key, holder, now, now + term_ms, 0)
-        if response.row is None:
-            return OtherHolder(now)
-        last = LeaseRow.from_row(response.row)
-        if not is_over(last.until, now, TERM_MOST_MS) and last.holder != RELEASED:
-            return OtherHolder(last.until)
-        start = max(now, last.until)
-        response = self._world.refs.write(rows.take_over_lease(last, holder, start + term_ms))
-        if isinstance(response, Accepted) or _is(response.row, holder):
-            return Lease(key, holder, start, start + term_ms, last.fence + 1)
-        return OtherHolder(response.row["until"] if response.row is not None else now)
-
-    def renew(self, lease: Lease, term_ms: int) -> Lease | None:
-        """Returns the same lease with an end ``term_ms`` from now on; None when another process has
-        it meanwhile. If it raises, the lease is still held until its old end."""
-        until = max(self._world.clock.now_ms() + term_ms, lease.until)
-        holder = self._world.ids.uuid()
-        response = self._world.refs.write(rows.renew_lease(lease, holder, until))
-        if isinstance(response, Accepted) or _is(response.row, holder):
-            return msgspec.structs.replace(lease, holder=holder, until=until)
-        return None
-
-    def release(self, lease: Lease, free_ms: int) -> None:
-        """Let others have it at once; ``free_ms`` is the first time that was not used."""
-        self._world.refs.write(rows.release_lease(lease, free_ms))
-
-
-def _is(row: Row | None, holder: str) -> bool:
-    """Whether the row that refused is this very write, applied before its answer was lost."""
-    return row is not None and row["holder"] == holder
 
 
 class OtherVersion(msgspec.Struct, frozen=True):

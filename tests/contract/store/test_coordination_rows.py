@@ -1,4 +1,4 @@
-"""Leases, updateable objects, tasks and named references on every backend: the same plans, the same
+"""Updateable objects, tasks and named references on every backend: the same plans, the same
 answers."""
 
 from __future__ import annotations
@@ -13,19 +13,8 @@ from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
 from turnstile.adapters.opening import RandomIds
 from turnstile.coordination.core.named_ref import RECENT
-from turnstile.coordination.core.rows import Lease
-from turnstile.coordination.ids import SnowflakeIds
 from turnstile.coordination.refs import NamedRefs
-from turnstile.coordination.tasks import (
-    Attempt,
-    Busy,
-    Leases,
-    OtherHolder,
-    OtherVersion,
-    Tasks,
-    Updateable,
-    Updateables,
-)
+from turnstile.coordination.tasks import Attempt, Busy, OtherVersion, Tasks, Updateable, Updateables
 from turnstile.rights.grants import Access, GrantChange, Principal, Privilege
 from turnstile.store.core.errors import PermissionDenied, StateConflict
 from turnstile.store.core.rows import Space
@@ -50,30 +39,6 @@ def at_once(call: Callable[[], Any], times: int = 6) -> list[Any]:
     for thread in threads:
         thread.join()
     return answers
-
-
-def test_i2_a_lease_has_one_holder_and_goes_from_one_to_the_next(world: World) -> None:
-    leases = Leases(world)
-    clock = world.clock
-    assert isinstance(clock, FakeClock)
-    answers = at_once(lambda: leases.take("n", TERM))
-    (first,) = [one for one in answers if isinstance(one, Lease)]
-    assert [one for one in answers if isinstance(one, OtherHolder)] == [OtherHolder(first.until)] * 5
-    renewed = leases.renew(first, 2 * TERM)
-    assert renewed is not None and leases.renew(first, TERM) is None
-    clock.now = renewed.until
-    answers = at_once(lambda: leases.take("n", TERM))
-    (second,) = [one for one in answers if isinstance(one, Lease)]
-    assert (second.start, second.fence) == (renewed.until, 1)
-    leases.release(second, second.start + 5)
-    third = leases.take("n", TERM)
-    assert isinstance(third, Lease) and (third.start, third.fence) == (second.start + 5, 2)
-
-
-def test_i2_snowflakes_of_several_processes_never_meet(world: World) -> None:
-    makers = [SnowflakeIds(world, lambda: 0) for _ in range(4)]
-    made = [maker.next() for maker in makers for _ in range(500)]
-    assert len(set(made)) == 2_000
 
 
 def test_i6_of_updates_at_once_one_wins_and_the_others_see_it(world: World) -> None:

@@ -73,6 +73,19 @@ def test_i11_a_scan_finds_every_row_of_its_kind_and_no_other(backend: Backend) -
     assert staging.row in list(refs.scan("staging"))
 
 
+def test_i22_a_scan_passes_over_rows_of_a_kind_that_no_code_knows_any_more(backend: Backend) -> None:
+    """Such as leases of names, which earlier code could write (ADR 16)."""
+    refs = backend.refs(realm="former")
+    backend.put_foreign("former/lease/n")
+    keys = [str(stored(refs, head_row("former/table/n"))["key"])]
+    rows, after = refs.scan_part(KINDS, after="", limit=100)
+    while after:
+        more, after = refs.scan_part(KINDS, after=after, limit=100)
+        rows += more
+    assert [row["key"] for row in rows] == keys
+    assert [row["key"] for kind in KINDS for row in refs.scan(kind)] == keys
+
+
 def test_a_scan_goes_on_behind_any_key_also_one_whose_row_is_gone(backend: Backend) -> None:
     refs = backend.refs(realm="rounds")
     realm = "rounds/table/"

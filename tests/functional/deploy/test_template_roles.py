@@ -144,7 +144,6 @@ ROWS = {
     "attention": SPACE.attention(),
     "attention of events": SPACE.attention("events"),
     "attention of maintenance": SPACE.attention("maintenance"),
-    "lease": SPACE.lease("client/1"),
     "updateable": SPACE.updateable("client/1"),
     "task of a table": SPACE.updateable("task/maintain.1"),
     "runs of a table": SPACE.updateable("task/rewrite.1"),

@@ -1,6 +1,6 @@
-"""Actors that own something for a while, and that share values: makers of ids, runners of a task,
-users of updateable objects and of references. Their processes live long, and freeze wherever they
-look at a clock."""
+"""Actors that own something for a while, and that share values: runners of a task, users of
+updateable objects and of references. Their processes live long, and freeze wherever they look at a
+clock."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import world_of
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
-from turnstile.coordination.core.rows import Lease, Updateable
-from turnstile.coordination.core.snowflake import parts_of
-from turnstile.coordination.ids import SnowflakeIds
+from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.refs import NamedRefs, WriteResult
 from turnstile.coordination.tasks import Attempt, Tasks, Updateables
 from turnstile.store.core.errors import (
@@ -109,26 +107,6 @@ class Owner:
         self._count += 1
         self.process = Living(self.state, f"{self.name}/{self._count}", self.rng)
         self.start(world_of(self.process))
-
-
-class IdMaker(Owner):
-    """Makes ids on a leased node."""
-
-    def start(self, world: World) -> None:
-        self._ids = SnowflakeIds(world, self.process.monotonic, term_ms=TERM)
-
-    def act(self) -> None:
-        if self.rng.random() < 0.05:
-            lease = self._ids._lease
-            id_range = self._ids._range
-            if lease is not None:
-                self.auditor.released(id_range.node, self.process.name, lease, id_range.free)
-            self._ids.close()
-        for _ in range(self.rng.randrange(1, 5)):
-            id = self._ids.next()
-            lease = self._ids._lease
-            assert isinstance(lease, Lease) and parts_of(id).node == self._ids._range.node
-            self.auditor.issued(id, self.process.name, lease)
 
 
 class TaskRunner(Owner):

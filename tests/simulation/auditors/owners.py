@@ -1,5 +1,5 @@
 """Checks entities with an owner for a while, and values that change hands, against a record of the
-writers (I2, I3, I6, I10)."""
+writers (I3, I6, I10)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from tests.simulation.auditors.record import Violation, audits
 from tests.simulation.engine.plans import FREEZE
 from turnstile.coordination.core import named_ref
 from turnstile.coordination.core.named_ref import NamedRef
-from turnstile.coordination.core.rows import Lease, Task
-from turnstile.coordination.core.snowflake import parts_of
+from turnstile.coordination.core.rows import Task
 
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State
@@ -37,40 +36,14 @@ class Requests:
 
 
 class OwnerAuditor:
-    """Looks at rows of references and updateable objects, and at every id."""
+    """Looks at rows of references and updateable objects."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._ids: set[int] = set()
-        self._ranges: dict[int, dict[tuple[str, int], tuple[int, int]]] = {}
         self.refs: dict[str, Requests] = {}
         self.added = self.unsure = 0
         state.watchers.setdefault("ref", []).append(self._ref)
         state.watchers.setdefault("updateable", []).append(self._updateable)
-
-    # -- ids ----------------------------------------------------------------------------------------------------------
-
-    @audits
-    def issued(self, id: int, process: str, lease: Lease) -> None:
-        """An id was made: never before, and in a range of time that no other holder of its node
-        has."""
-        if id in self._ids:
-            raise Violation("I2", f"id {id} was made twice")
-        self._ids.add(id)
-        self._state.auditor.seen["id"] += 1
-        made = parts_of(id)
-        mine = (process, lease.fence)
-        if not lease.start <= made.at < lease.until:
-            raise Violation("I2", f"{process} made an id of {made.at} with a lease from {lease.start} to {lease.until}")
-        ranges = self._ranges.setdefault(made.node, {})
-        ranges[mine] = (lease.start, lease.until)
-        for other, (start, until) in ranges.items():
-            if other != mine and start < lease.until and lease.start < until:
-                raise Violation("I2", f"node {made.node} is leased to {other} from {start} to {until}, and to {mine}")
-
-    def released(self, node: int, process: str, lease: Lease, free: int) -> None:
-        """A holder gave its node up; its range ends at the first time it did not use."""
-        self._ranges.setdefault(node, {})[process, lease.fence] = (lease.start, free)
 
     # -- updateable objects -------------------------------------------------------------------------------------------
 

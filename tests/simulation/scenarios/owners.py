@@ -1,29 +1,27 @@
-"""The scenario of owners: leases of nodes and the ids made with them, a coordinated task,
-updateable objects, references."""
+"""The scenario of owners: a coordinated task, updateable objects, references."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import Any, Final
 from unittest.mock import patch
 
-from tests.simulation.actors.owners import Adder, IdMaker, Owner, RefUser, TaskRunner
+from tests.simulation.actors.owners import Adder, Owner, RefUser, TaskRunner
 from tests.simulation.auditors.owners import OwnerAuditor, TaskAuditor
 from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.plans import Plan
 from tests.simulation.engine.state import State
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.coordination import ids
 from turnstile.coordination.core import named_ref
 from turnstile.gc.core import Grace
 
-KINDS: Final[dict[str, type[Owner]]] = {"ids": IdMaker, "task": TaskRunner, "adder": Adder, "ref": RefUser}
+KINDS: Final[dict[str, type[Owner]]] = {"task": TaskRunner, "adder": Adder, "ref": RefUser}
 
 
 class Owners:
-    """Leases, ids, tasks, updateable objects and references (I2, I3, I6, I10)."""
+    """A task, updateable objects and references (I3, I6, I10)."""
 
     name = "owners"
     grace = Grace()
@@ -43,11 +41,8 @@ class Owners:
         )
 
     def limits(self, plan: Plan) -> AbstractContextManager[Any]:
-        """Fewer nodes than makers of ids, and how many values a reference remembers."""
-        stack = ExitStack()
-        stack.enter_context(patch.object(ids, "NODES", 2))
-        stack.enter_context(patch.object(named_ref, "RECENT", plan.keep))
-        return stack
+        """How many values a reference remembers."""
+        return patch.object(named_ref, "RECENT", plan.keep)
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
         """Nothing is there in the beginning."""

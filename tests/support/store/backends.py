@@ -22,7 +22,7 @@ from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.opening import SystemClock, dynamodb, s3
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
-from turnstile.adapters.sqlite.refs import SqliteRefs
+from turnstile.adapters.sqlite.refs import SqliteRefs, encode
 from turnstile.store.ports import Objs, Refs, Storages
 from turnstile.store.retry import Patience
 
@@ -107,6 +107,15 @@ class Backend:
         values = {"key": {"S": key}, "kind": {"S": "table"}, "tail": {"S": "no list"}, "latest": {"BOOL": True}}
         self.client.put_item(TableName=REFS_TABLE, Item=values)
 
+    def put_foreign(self, key: str) -> None:
+        """As if other code had written a row of a kind that this code does not know."""
+        kind = key.split("/")[1]
+        if not self.real:
+            self._fake_refs.rows[key] = {"key": key, "kind": kind, "until": 1}
+            return
+        values = {"key": {"S": key}, "kind": {"S": kind}, "until": {"N": "1"}}
+        self.client.put_item(TableName=REFS_TABLE, Item=values)
+
     def _wait(self, patience: float = 120) -> None:
         """A server that takes connections may still be busy starting."""
         end = time.monotonic() + patience
@@ -153,6 +162,11 @@ class SqliteBackend(Backend):
     def damage(self, key: str) -> None:
         with self._open() as connection:
             connection.execute("UPDATE refs SET row = x'c1ff' WHERE key = ?", (key,))
+
+    def put_foreign(self, key: str) -> None:
+        with self._open() as connection:
+            row = encode({"key": key, "kind": key.split("/")[1], "until": 1})
+            connection.execute("INSERT INTO refs VALUES (?, ?)", (key, row))
 
     def _open(self) -> apsw.Connection:
         connection = apsw.Connection(str(self._folder / "turnstile.db"))

@@ -12,7 +12,7 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import DamagedRow
 
 
-@pytest.mark.parametrize("kind", ["tabel", "lease", 7, ["table"]])
+@pytest.mark.parametrize("kind", ["tabel", "ref", 7, ["table"]])
 def test_a_row_with_another_kind_than_its_key_has_is_damaged(kind: object) -> None:
     world = fake_world()
     row = Table(world, table_id(1)).row | {"kind": kind}

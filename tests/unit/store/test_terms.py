@@ -20,8 +20,7 @@ from turnstile.catalog.core.follow_ups import FollowUpRule
 from turnstile.catalog.core.location_rows import Location, Reader
 from turnstile.catalog.core.policies import policy_of
 from turnstile.catalog.core.rows import CatalogHead, swept_ahead
-from turnstile.coordination.core.rows import LeaseRow, Task, Updateable
-from turnstile.coordination.tasks import Leases, OtherHolder
+from turnstile.coordination.core.rows import Task, Updateable
 from turnstile.delta.core.decide import Refused, decide
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow, expire_entry
@@ -84,7 +83,6 @@ COUNTS: Final = [
     "epoch",
     "end",
     "failures",
-    "fence",
     "first",
     "floor",
     "hwm",
@@ -184,18 +182,6 @@ def stands_as_turn(until_ms: int) -> bool:
     return PriorityClaim(world).held_by_other(catalog_row(turn="other", turn_until=until_ms))
 
 
-def stands_as_lease(until_ms: int) -> bool:
-    world = fake_world()
-    world.clock.now = NOW
-    key = world.space.lease("n")
-    world.refs.rows[key] = LeaseRow(key, "other", until_ms, 0, 1).to_row()
-    taken = Leases(world).take("n", 1_000)
-    if isinstance(taken, OtherHolder):
-        return True
-    assert taken.start >= until_ms and taken.fence == 1, "its times begin where those of the last one end (I2)"
-    return False
-
-
 def transaction(until_ms: int) -> bool:
     row = JournalRow("k", "i", "open", 1, "o", {}, {}, "", "", 1, until_ms)
     return not accepts(row.to_row(), expire_entry("k", NOW))
@@ -221,7 +207,6 @@ STANDS: Final[dict[tuple[str, str], Callable[[int], bool]]] = {
     ("catalog", "turn_until"): stands_as_turn,
     ("catalog", "swept"): lambda ms: not swept_ahead({"swept": ms}, NOW) and ms > NOW,
     ("table", "reserved_until"): stands_in_head,
-    ("lease", "until"): stands_as_lease,
     ("transaction", "until"): transaction,
     ("group", "deadline"): lambda ms: not is_late(GroupRow("k", "open", "t", b"", 1, ms, 1), NOW),
     ("event-delivery", "held_until_ms"): lambda ms: delivery(ms, 0),
@@ -277,7 +262,6 @@ SHOWN: Final[dict[tuple[str, str], tuple[str, Callable[[int], Row]]]] = {
     ("catalog", "turn_until"): ("turn_until", lambda ms: catalog_row(turn="other", turn_until=ms)),
     ("catalog", "swept"): ("swept", lambda ms: catalog_row(swept=ms)),
     ("table", "reserved_until"): ("reserved_until", lambda ms: head_row(reserved_by="h", reserved_until=ms)),
-    ("lease", "until"): ("until", lambda ms: LeaseRow("k", "h", ms, 1, 1).to_row()),
     ("transaction", "until"): (
         "until",
         lambda ms: JournalRow("k", "i", "open", 1, "o", {}, {}, "", "", 1, ms).to_row(),

@@ -28,7 +28,7 @@ from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.core.request_rows import RequestOutcome
 from turnstile.catalog.core.rows import CatalogHead, ExternalRow, GoneCatalog, StagingRow
 from turnstile.coordination.core.named_ref import NamedRef
-from turnstile.coordination.core.rows import LeaseRow, Updateable
+from turnstile.coordination.core.rows import Updateable
 from turnstile.delta.core.attention import Attention
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow
@@ -133,7 +133,6 @@ _ROWS: Final[tuple[type[StoredRow], ...]] = (
     Location,
     RequestOutcome,
     JournalRow,
-    LeaseRow,
     Updateable,
     NamedRef,
     Client,

@@ -35,7 +35,6 @@ _MEMBERS: Final[Mapping[tuple[str, str], int]] = {
     ("catalog", "turn_until"): TURN_MS,
     ("catalog", "swept"): 0,
     ("table", "reserved_until"): LEASE_MOST_MS,
-    ("lease", "until"): TERM_MOST_MS,
     ("transaction", "until"): journal_rows.MOST_TTL_MS,
     ("group", "deadline"): OPEN_MS,
     ("event-delivery", "held_until_ms"): deliveries.HELD_MS,
@@ -65,7 +64,6 @@ STAMPS: Final = ("created", "changed_at")
 KINDS: Final = (
     "catalog",
     "table",
-    "lease",
     "transaction",
     "group",
     "event-delivery",

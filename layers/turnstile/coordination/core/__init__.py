@@ -1,1 +1,1 @@
-"""Pure: the rows of references, leases, tasks and updateable values; snowflake ids."""
+"""Pure: the rows of references, tasks and updateable values."""

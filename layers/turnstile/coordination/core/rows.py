@@ -1,5 +1,5 @@
-"""Rows of leases, updateable objects and coordinated tasks, and the writes that change them. Times
-in ms."""
+"""Rows of updateable objects and coordinated tasks, and the writes that change them. Times are in
+ms."""
 
 from __future__ import annotations
 
@@ -11,74 +11,10 @@ import msgspec
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.rows import TYPES, StoredRow
 from turnstile.store.core.terms import is_over
-from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, SetSum, new_row
-
-RELEASED: Final = "released"
+from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, new_row
 
 TERM_MOST_MS: Final = 3_600_000
-"""The longest term of a lease, and of a task's attempt."""
-
-
-class LeaseRow(StoredRow, frozen=True):
-    """A lease as it is stored.
-
-    ``holder`` is a random token that every renewal replaces: a copy of a process that renews with
-    an old one is refused. ``until`` only ever rises. A lease is taken over when the taker's clock
-    is past it; a wrong clock may take it early. If a lease must exclude others for certain, use an
-    order that the row keeps: ``Lease.start`` (the new holder's times begin where the times of the
-    one before end) or ``fence`` (which rises with every holder). Rows are never deleted: a new one
-    would give times and fences out a second time.
-    """
-
-    kind: ClassVar[str] = "lease"
-
-    holder: str
-    until: int
-    fence: int
-    created: int
-
-
-class Lease(msgspec.Struct, frozen=True):
-    """A lease that is held: from ``start`` on and before ``until``, under the token ``holder``."""
-
-    key: str
-    holder: str
-    start: int
-    until: int
-    fence: int
-
-
-def take_first_lease(key: str, holder: str, now: int, until: int) -> Insert:
-    """The first lease of a name."""
-    return Insert(LeaseRow(key, holder, until, 0, now).to_row(), (new_row("I2"),))
-
-
-def take_over_lease(last: LeaseRow, holder: str, until: int) -> Change:
-    """The next lease of a name after its ``last`` one is over. Refused if another process has taken
-    or extended it, which moves the end; a renewal that does not move the end does not matter."""
-    return Change(
-        last.key,
-        (Clause("same end", "I2", "times begin where those of the last lease end", Equals(("until",), last.until)),),
-        (Set(("holder",), holder), Set(("until",), until), SetSum(("fence",), ("fence",), 1)),
-    )
-
-
-def renew_lease(lease: Lease, holder: str, until: int) -> Change:
-    """A later end, and another token. Possible also after the end, as long as no other process took
-    the lease over."""
-    return Change(
-        lease.key, (_still_held(lease),), (Set(("holder",), holder), Set(("until",), max(until, lease.until)))
-    )
-
-
-def release_lease(lease: Lease, free: int) -> Change:
-    """Give it up: times from ``free`` on are the next holder's."""
-    return Change(lease.key, (_still_held(lease),), (Set(("holder",), RELEASED), Set(("until",), free)))
-
-
-def _still_held(lease: Lease) -> Clause:
-    return Clause("held", "I2", "the lease is still this holder's", Equals(("holder",), lease.holder))
-
+"""The longest term of a task's attempt."""
 
 MAX_PAYLOAD: Final = 32_000  # bytes: every write is charged by the whole row
 _TYPE: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")

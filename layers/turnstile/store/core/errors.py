@@ -62,8 +62,6 @@ class ErrorType(StrEnum):
     GC_RUNNING = "GcRunning"
     LOCATION_OWNED = "LocationOwned"
     NAMESPACE_NOT_EMPTY = "NamespaceNotEmpty"
-    NO_FREE_ID = "NoFreeId"
-    NO_FREE_NODE = "NoFreeNode"
     REF_MOVED = "RefMoved"
     RELOAD_REQUIRED = "ReloadRequired"
     REQUIREMENT_FAILED = "RequirementFailed"

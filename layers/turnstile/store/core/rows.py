@@ -104,9 +104,6 @@ class Space:
         """Another system's reference; its kind keeps it apart from all other keys."""
         return f"{self.realm}/ref/{name}"
 
-    def lease(self, name: str) -> str:
-        return f"{self.realm}/lease/{name}"
-
     def updateable(self, name: str) -> str:
         """An updateable object, ``<type>/<id>``."""
         return f"{self.realm}/updateable/{name}"
