@@ -119,7 +119,7 @@ MANAGED = {
     "EventsRole": {"NoClients"},
     "MaintainRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "PlansRole": {"LakeReader", "NoClients"},
-    "IngestRole": {"LakeReader", "DataWriter", "NoClients"},
+    "IngestRole": {"LakeReader", "DataWriter", "TableCreator", "NoClients"},
     "RowsRole": {"LakeReader", "DataWriter", "RefusedRowsWriter", "NoClients"},
     "SweepRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "CollectRole": {"LakeReader", "MetadataWriter", "ManifestWriter", "LakeCleaner", "NoClients"},

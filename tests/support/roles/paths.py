@@ -438,7 +438,7 @@ class Paths:
         bad = [*many[:1], {"id": "no number"}]
         for time in ("first", "second"):
             with self.path(f"ingest: rows that do not fit, for the {time} time"):
-                answer = realm.must("POST", f"{NS}/tables/r1/rows", bad, query="on_error=quarantine").json
+                answer = realm.must("POST", f"{NS}/tables/r1/rows", bad, on_error="quarantine").json
                 assert answer["rejected"]["rows"] == 1
         realm.open()
         with (
