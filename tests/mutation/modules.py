@@ -317,7 +317,10 @@ MODULES: Final = {
         ("unit/events/test_follow_ups.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.events.follow_ups": Mutated(
-        ("unit/events/test_follow_ups.py",), writes=False, decides=True, guards=True
+        ("unit/events/test_follow_ups.py", "functional/damage/test_damaged_tasks.py"),
+        writes=False,
+        decides=True,
+        guards=True,
     ),
     "turnstile.events.core.deliveries": Mutated(("unit/events/test_deliveries.py",), decides=True),
     "turnstile.events.deliver": Mutated(

@@ -49,6 +49,7 @@ _REMEDY_S3: Final = "see the message; the service needs to list, read, write and
 _REMEDY_ROW: Final = (
     "restore the row from a backup (docs/operations.md, A row that cannot be read); the others are not affected"
 )
+_REMEDY_TASK: Final = "wait; a damaged row of a task is replaced, and only its last result is lost"
 _REMEDY_LEFT: Final = "look at the others with 'turnstile verify TABLE --files'"
 _REMEDY_PUT: Final = (
     "do not use this store: it does not honour If-None-Match on PutObject, so two publishers could overwrite each "
@@ -247,10 +248,13 @@ def _rows(world: World) -> Iterator[Check]:
     pass over the rows of every kind."""
     now_ms = world.clock.now_ms()
     found = list[clocks.Ahead]()
+    waiting = list[str]()
 
     def look(row: Row) -> None:
         if row["kind"] in clocks.KINDS:
             found.extend(clocks.ahead(row, now_ms))
+        if text := damage.assumed_lease(row, now_ms):
+            waiting.append(text)
 
     looked = damage.look_at_rows(world.refs, look, lambda: world.clock.now_ms() < now_ms + ROWS_MS)
     rest = f"rows after {looked.after!r} were not looked at within {ROWS_MS // 1_000} s" if looked.after else ""
@@ -259,6 +263,8 @@ def _rows(world: World) -> Iterator[Check]:
         yield Check("rows", "failed", text, _REMEDY_ROW)
     elif rest:
         yield Check("rows", "warning", rest, "'turnstile repair --all' looks at the rows of all tables")
+    if waiting:
+        yield Check("tasks", "warning", _first_of(waiting), _REMEDY_TASK)
     yield _clocks(found)
 
 
