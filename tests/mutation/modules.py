@@ -347,10 +347,14 @@ MODULES: Final = {
         ("unit/fleet/test_fleet_decisions.py", "unit/fleet/test_*.py"), writes=False, decides=True, guards=True
     ),
     "turnstile.fleet.core.granules": Mutated(
-        ("unit/fleet/test_granules.py", "unit/fleet/test_members.py"), writes=False, decides=True, guards=True
+        ("unit/fleet/test_granules.py", "unit/fleet/test_*members.py"), writes=False, decides=True, guards=True
     ),
-    "turnstile.fleet.exchange": Mutated(("unit/fleet/test_members.py",), writes=False, decides=True, guards=True),
-    "turnstile.fleet.member": Mutated(("unit/fleet/test_members.py",), writes=False, decides=True, guards=True),
+    "turnstile.fleet.exchange": Mutated(
+        ("unit/fleet/test_members.py", "unit/fleet/test_damaged_members.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.fleet.member": Mutated(
+        ("unit/fleet/test_members.py", "unit/fleet/test_damaged_members.py"), writes=False, decides=True, guards=True
+    ),
     "turnstile.coordination.core.rows": Mutated(
         ("unit/coordination/test_lease.py", "unit/coordination/test_tasks.py", "unit/coordination/test_*.py")
     ),
