@@ -1,5 +1,5 @@
-"""``doctor`` beside a store that is behind its lake: it names the tables with commits that the store
-does not know (I1, I2)."""
+"""``doctor`` beside a store that is behind its lake: it names the tables with commits that the
+store does not know (I1, I2)."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 Finding = Gone | Behind | str
-"""What was found wrong with a table; a text for one that could not be looked at."""
+"""A fault of a table; a text for a table that could not be looked at."""
 
 
 class Looked(msgspec.Struct, frozen=True):
