@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.world import FakeWorld
-from tests.unit.fleet.test_members import BEAT, Site, pair, subject_of
+from tests.unit.fleet.sites import BEAT, Site, pair, subject_of
 from turnstile.fleet.core.rows import GranuleRow, MemberRow, MovesRow
 from turnstile.fleet.core.shares import Whose
 from turnstile.fleet.member import Member
