@@ -187,7 +187,7 @@ class Exchange:
         if self.transact(rows.take_over(granules, source, to, now, entry=entry)):
             self._note_lost(source, len(granules))
             return True
-        (now_source,) = self._reader.members([source.id], []).values() or (None,)
+        now_source = self._reader.members([source.id], []).get(source.id)
         if now_source is None or now_source.life != source.life:
             return False
         view = self.joined_view
