@@ -306,6 +306,8 @@ class Background:
         report = task.run(COLLECT_MS, KINDS, dry_run=False, until_ms=until_ms, most=200_000)
         self._collect_left = isinstance(report, Busy)
         if isinstance(report, Busy):  # another process is at it, or has died in it
+            if report.reason:
+                log.warning("gc waits: %s", report.reason)
             return COLLECT_AGAIN_S
         log.info("collected: %s", totals(report))
         for problem in report.problems[:_PROBLEMS_MAX]:

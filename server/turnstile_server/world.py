@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock, open_world
 from turnstile.catalog.core.request_rows import RequestOutcome
 from turnstile.fleet.core.rows import MovesRow
-from turnstile.store.core.rows import Space
+from turnstile.store.core.rows import Space, StoredRow
 from turnstile.store.core.writes import Check, Row, Write
 from turnstile.store.ports import Accepted, AllAccepted, Refs, Rejected, SomeRejected, World
 from turnstile_server.settings import ServerSettings
@@ -105,6 +105,9 @@ class RefsAround:
 
     def write(self, write: Write) -> Accepted | Rejected:
         return self._refs.write(write)
+
+    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+        return self._refs.replace_damaged(of, row)
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         return self._refs.transact(writes, token)

@@ -323,7 +323,10 @@ MODULES: Final = {
         ("unit/events/test_follow_ups.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.events.follow_ups": Mutated(
-        ("unit/events/test_follow_ups.py",), writes=False, decides=True, guards=True
+        ("unit/events/test_follow_ups.py", "functional/damage/test_damaged_tasks.py"),
+        writes=False,
+        decides=True,
+        guards=True,
     ),
     "turnstile.events.core.deliveries": Mutated(("unit/events/test_deliveries.py",), decides=True),
     "turnstile.events.deliver": Mutated(
@@ -350,10 +353,14 @@ MODULES: Final = {
         ("unit/fleet/test_fleet_decisions.py", "unit/fleet/test_*.py"), writes=False, decides=True, guards=True
     ),
     "turnstile.fleet.core.granules": Mutated(
-        ("unit/fleet/test_granules.py", "unit/fleet/test_members.py"), writes=False, decides=True, guards=True
+        ("unit/fleet/test_granules.py", "unit/fleet/test_*members.py"), writes=False, decides=True, guards=True
     ),
-    "turnstile.fleet.exchange": Mutated(("unit/fleet/test_members.py",), writes=False, decides=True, guards=True),
-    "turnstile.fleet.member": Mutated(("unit/fleet/test_members.py",), writes=False, decides=True, guards=True),
+    "turnstile.fleet.exchange": Mutated(
+        ("unit/fleet/test_members.py", "unit/fleet/test_damaged_members.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.fleet.member": Mutated(
+        ("unit/fleet/test_members.py", "unit/fleet/test_damaged_members.py"), writes=False, decides=True, guards=True
+    ),
     "turnstile.coordination.core.rows": Mutated(("unit/coordination/test_tasks.py", "unit/coordination/test_*.py")),
     "turnstile.adapters.secret": Mutated(("unit/auth/test_secrets.py",), writes=False, decides=True),
     "turnstile.adapters.sqlite.checkpoints": Mutated(

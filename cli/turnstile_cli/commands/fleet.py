@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
+from rich.markup import escape
 
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
@@ -125,9 +126,10 @@ def _cells(member: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[Any, .
 
 
 def _sentences(report: Mapping[str, Any]) -> list[str]:
-    """The totals of all members."""
+    """The totals of all members, and the damaged rows."""
+    damaged = [f"[bold red]{escape(row['message'])}[/bold red]" for row in report.get("unreadable", ())]
     if not report["members"]:
-        return []
+        return damaged
     nobody = sum(not granule["owner"] for granule in report["granules"])
     every = [f"granules have changed hands {report['migrations']} times; {nobody} are nobody's"]
-    return every + [f"[bold red]no member works for {role}[/bold red]" for role in report["without_members"]]
+    return damaged + every + [f"[bold red]no member works for {role}[/bold red]" for role in report["without_members"]]

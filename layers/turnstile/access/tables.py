@@ -24,9 +24,9 @@ from turnstile.delta.core.head import TableHead
 from turnstile.rights.grants import Principal
 from turnstile.rights.rules import Chain, Rule, is_permitted, see_table
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import NotFound, PermissionDenied
+from turnstile.store.core.errors import NotFound, PermissionDenied, UnreadableRow
 from turnstile.store.core.rows import require_readable
-from turnstile.store.ports import World
+from turnstile.store.ports import World, parse_rows
 
 STALE_MS: Final = 5_000
 """For how long a HEAD that was read once authorizes requests by uuid."""
@@ -87,11 +87,16 @@ class TableAuthorizer:
 
     def rights_in(self, tree: Tree, table_id: str) -> Chain | None:
         """Returns the rights along the table's name in ``tree``; None when no name there leads to
-        it."""
+        it. A damaged row of the table is not needed: the whole index is searched for the name."""
         try:
             return self._chain(tree, table_id)
         except NotFound:
             return None
+        except UnreadableRow:
+            path = tree.name_of(table_id)
+            chain = None if path is None else self._authorizer.chain(tree, Target(tree.catalog, path[:-1], path[-1]))
+            self._chains.put(table_id, (tree.head, chain), 1024)
+            return chain
 
     def learn(self, heads: Iterable[TableHead]) -> None:
         """Takes the names of tables from HEADs that were read: authorizing these tables next reads
@@ -106,7 +111,7 @@ class TableAuthorizer:
         unknown = [id for id in table_ids if self._names.get(id) is None]
         if len(unknown) > 1:
             rows = self._refs.read_many([self._space.table(id) for id in unknown])
-            self.learn(TableHead.from_row(row) for row in rows.values())
+            self.learn(parse_rows(TableHead, rows.values(), []))
 
     def _cached_tree(self, catalog: str) -> Tree | None:
         last = self._reader.last_head(catalog)

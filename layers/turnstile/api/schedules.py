@@ -104,8 +104,9 @@ class ScheduleHandler:
             in_parts=scheduled,
         )
         if isinstance(report, Busy):
-            self._record("collect", {"busy": 1}, [])
-            return {"busy": 1, "attempt": report.attempt, "until": report.until}
+            reason = {"reason": report.reason} if report.reason else {}
+            self._record("collect", {"busy": 1}, [reason] if reason else [])
+            return {"busy": 1, "attempt": report.attempt, "until": report.until, **reason}
         answer: dict[str, Any] = msgspec.to_builtins(report)
         self._record("dry run" if request.dry_run else "collect", totals(report), answer["problems"])
         return totals(report) if scheduled else answer

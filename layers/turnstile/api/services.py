@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from turnstile.gc.collector import Collector, CollectTask
     from turnstile.iceberg.delta_scans import DeltaScans, PlannedPage
     from turnstile.iceberg.files import MetadataFiles
+    from turnstile.iceberg.first_look import IcebergFirstLook
     from turnstile.iceberg.plan_runs import PlanRuns
     from turnstile.iceberg.shared_appends import AppendQueue
     from turnstile.iceberg.table_scans import TableScans
@@ -285,12 +286,10 @@ class Services:
     def open_catalog(self) -> CatalogServices:
         from turnstile.catalog.services import build
 
-        lake_root = self.settings.lake_root
-        limits = self.limits
-        reader = self.open_reader
         return build(
-            self.world, lake_root=lake_root, limits=limits, pause=time.sleep, reader=reader, metadata=self.metadata
-        )
+            self.world, lake_root=self.settings.lake_root, limits=self.limits, pause=time.sleep,
+            reader=self.open_reader, metadata=self.metadata,
+        )  # fmt: skip
 
     def guard_of(self, *needs: Need) -> Guard:
         """Returns another guard for the present request: for names that only its body has, or for a
@@ -446,6 +445,12 @@ class Services:
         from turnstile.iceberg.shared_appends import AppendQueue
 
         return AppendQueue()
+
+    @cached_property
+    def iceberg_first_look(self) -> IcebergFirstLook:
+        from turnstile.iceberg.first_look import IcebergFirstLook
+
+        return IcebergFirstLook(self.world.storages, self.open_catalog.reader)
 
     @cached_property
     def delta_scans(self) -> DeltaScans:

@@ -7,15 +7,24 @@ applied).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import chain
 
 import msgspec
 
 from turnstile.coordination.core import rows
-from turnstile.coordination.core.rows import Task, Updateable, check_name, check_payload
-from turnstile.store.core.rows import TASK, is_damaged
+from turnstile.coordination.core.rows import (
+    Task,
+    Updateable,
+    check_name,
+    check_payload,
+    unknown_task,
+    unpack_task,
+)
+from turnstile.store.core.errors import UnreadableRow
+from turnstile.store.core.rows import TASK
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import BATCH_GET_MAX, Accepted, World, in_batches
+from turnstile.store.ports import BATCH_GET_MAX, Accepted, World, in_batches, parse_rows
 
 
 class OtherVersion(msgspec.Struct, frozen=True):
@@ -41,8 +50,8 @@ class Updateables:
         """Objects by id; missing and damaged ones are left out: ``read`` tells them apart. One
         request for every 100."""
         keys = {self._key(type, id): id for id in ids}
-        rows = chain.from_iterable(self._refs.read_many(some).items() for some in in_batches(keys, BATCH_GET_MAX))
-        return {keys[key]: Updateable.from_row(row) for key, row in rows if not is_damaged(row)}
+        rows = chain.from_iterable(self._refs.read_many(some).values() for some in in_batches(keys, BATCH_GET_MAX))
+        return {keys[each.key]: each for each in parse_rows(Updateable, rows, [])}
 
     def create(self, type: str, id: str, payload: bytes) -> Updateable | OtherVersion:
         """Returns the new object, or the one that has the name. Raises InvalidRequest, TooLarge."""
@@ -63,6 +72,24 @@ class Updateables:
         response = self._refs.write(rows.delete_object(before.key, before.token))
         current = None if isinstance(response, Accepted) else _object_of(response.row)
         return None if current is None else OtherVersion(current)
+
+    def replace_damaged(self, type: str, id: str, payload: bytes, unpack: Callable[[Updateable], object]) -> bool:
+        """Puts ``payload`` in place of a damaged object: its row cannot be read, or ``unpack``
+        raises UnreadableRow. Returns False, and changes nothing, if it is none, or was changed
+        meanwhile.
+        """
+        before = None
+        try:
+            before = self.read(type, id)
+            if before is not None:
+                unpack(before)
+            return False
+        except UnreadableRow:
+            if before is not None:
+                return isinstance(self.update(before, payload), Updateable)
+        now = self._clock.now_ms()
+        row = Updateable(self._key(type, id), type, self._ids.uuid(), check_payload(payload), now, now)
+        return self._refs.replace_damaged(Updateable, row.to_row())
 
     def _write(self, write: Write, token: str) -> Updateable | OtherVersion:
         response = self._refs.write(write)
@@ -90,10 +117,12 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """Another attempt runs; its lease ends then (ms)."""
+    """Another attempt runs; its lease ends then (ms). ``reason``: that this is only assumed, since
+    the task's row was damaged."""
 
     until: int
     attempt: int
+    reason: str = ""
 
 
 class Tasks:
@@ -101,6 +130,9 @@ class Tasks:
     attempt runs *by the clock of the process that begins*: choose terms longer than clocks are
     apart, end before the lease does, and fence writes that must never be made twice with
     ``task.attempt``.
+
+    A damaged row is taken for an attempt that runs from now on for the longest term. ``begin`` puts
+    that in its place, since the row holds nothing but a lease and the last result (I10).
     """
 
     def __init__(self, world: World) -> None:
@@ -109,24 +141,33 @@ class Tasks:
 
     def last(self, name: str) -> Task | None:
         """The task as it is now; None if it was never begun."""
-        return _task_of(self._objects.read(TASK.name, name))
+        try:
+            return _task_of(self._objects.read(TASK.name, name))
+        except UnreadableRow as error:
+            return unknown_task(self._clock.now_ms(), error.message)
 
     def last_of(self, names: Sequence[str]) -> dict[str, Task]:
-        """The present tasks, by name; names that were never begun are left out. One request for
-        every 100."""
-        objects = self._objects.read_many(TASK.name, names)
-        return {name: Task.unpack(each.payload) for name, each in objects.items()}
+        """The present tasks, by name; names that were never begun, and those of damaged rows, are
+        left out. One request for every 100."""
+        tasks = dict[str, Task]()
+        for name, each in self._objects.read_many(TASK.name, names).items():
+            with suppress(UnreadableRow):
+                tasks[name] = unpack_task(each)
+        return tasks
 
     def begin(self, name: str, term_ms: int) -> Attempt | Busy:
         """Begin the task, unless it runs: two requests. An attempt that takes longer than
         ``term_ms`` must renew before. If it was begun without an answer (OutcomeUnknown), no
         attempt runs until its lease ends.
         """
-        before = self._objects.read(TASK.name, name)
+        try:
+            before = self._objects.read(TASK.name, name)
+            last = _task_of(before) or Task()
+        except UnreadableRow as error:
+            return self._replace(name, error)
         now = self._clock.now_ms()
-        last = _task_of(before) or Task()
         if last.running(now):
-            return Busy(last.until, last.attempt)
+            return _busy(last)
         task = last.begin(now, now + term_ms)
         if before is None:
             written = self._objects.create(TASK.name, name, task.pack())
@@ -134,16 +175,18 @@ class Tasks:
             written = self._objects.update(before, task.pack())
         if isinstance(written, Updateable):
             return Attempt(name, task, written)
-        other = _task_of(written.current) or Task()
-        return Busy(other.until, other.attempt)
+        return _busy(_task_of(written.current) or Task())
 
     def running_attempt(self, name: str, attempt: int) -> Attempt | None:
         """The running attempt of that number, for a process that knows no more of it: one read.
-        None when it has ended, or another attempt was begun. A task is still there after its lease
-        is over, until it is taken over.
+        None when it has ended, another attempt was begun, or the row is damaged. A task is still
+        there after its lease is over, until it is taken over.
         """
-        row = self._objects.read(TASK.name, name)
-        task = _task_of(row)
+        try:
+            row = self._objects.read(TASK.name, name)
+            task = _task_of(row)
+        except UnreadableRow:
+            return None
         if row is None or task is None or task.attempt != attempt or not task.until:
             return None
         return Attempt(name, task, row)
@@ -162,9 +205,15 @@ class Tasks:
         return self._update(attempt, attempt.task.fail(reason, self._clock.now_ms())) is not None
 
     def forget(self, name: str) -> None:
-        """Removes the row of the task, unless it runs: its subject is gone."""
-        before = self._objects.read(TASK.name, name)
-        if before is not None and not Task.unpack(before.payload).running(self._clock.now_ms()):
+        """Removes the row of the task, unless it runs: its subject is gone. A damaged row is
+        replaced, and removed by a later call."""
+        try:
+            before = self._objects.read(TASK.name, name)
+            task = _task_of(before)
+        except UnreadableRow as error:
+            self._replace(name, error)
+            return
+        if before is not None and task is not None and not task.running(self._clock.now_ms()):
             self._objects.delete(before)
 
     def run(self, name: str, term_ms: int, work: Callable[[Attempt], bytes]) -> Task | Busy:
@@ -184,9 +233,22 @@ class Tasks:
         return attempt.task if done is None else done.task
 
     def _update(self, attempt: Attempt, task: Task) -> Attempt | None:
-        written = self._objects.update(attempt.version, task.pack())
+        try:
+            written = self._objects.update(attempt.version, task.pack())
+        except UnreadableRow:  # it is another attempt's from now on
+            return None
         return None if isinstance(written, OtherVersion) else Attempt(attempt.name, task, written)
+
+    def _replace(self, name: str, error: UnreadableRow) -> Busy:
+        """Puts an attempt that runs in place of a damaged row. Of several processes one does it."""
+        task = unknown_task(self._clock.now_ms(), error.message)
+        self._objects.replace_damaged(TASK.name, name, task.pack(), unpack_task)
+        return _busy(task)
 
 
 def _task_of(current: Updateable | None) -> Task | None:
-    return None if current is None else Task.unpack(current.payload)
+    return None if current is None else unpack_task(current)
+
+
+def _busy(task: Task) -> Busy:
+    return Busy(task.until, task.attempt, task.failure if task.is_unknown else "")

@@ -27,7 +27,7 @@ import msgspec
 
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import REALM_TREE
-from turnstile.coordination.core.rows import Task, Updateable
+from turnstile.coordination.core.rows import Task, Updateable, unpack_task
 from turnstile.delta.core.head import TableHead
 from turnstile.events.core.events import (
     MOST,
@@ -43,7 +43,7 @@ from turnstile.events.core.events import (
 from turnstile.events.core.rows import APPEND_BYTES, EventLog, EventMark, append_to_log, move_mark
 from turnstile.events.core.run_events import run_changes, state_of
 from turnstile.maintenance.core.candidates import runs_task
-from turnstile.store.core.errors import OutcomeUnknown, Throttled
+from turnstile.store.core.errors import OutcomeUnknown, Throttled, UnreadableRow
 from turnstile.store.core.rows import EVENT_LOG, EVENTS, TASK, Space, is_damaged
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.faults import Faults, no_faults
@@ -349,9 +349,12 @@ def _differs(row: Row, mark: Row | None) -> bool:
 
 
 def _task_differs(row: Row, mark: Row | None) -> bool:
-    task = _task_of(row)
+    try:
+        task = _task_of(row)
+    except UnreadableRow:  # the appender says which
+        return True
     return mark is None or (mark["latest"], mark["state"]) != (task.attempt, state_of(task))
 
 
 def _task_of(row: Row) -> Task:
-    return Task.unpack(Updateable.from_row(row).payload)
+    return unpack_task(Updateable.from_row(row))

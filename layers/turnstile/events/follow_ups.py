@@ -32,7 +32,7 @@ from turnstile.events.core.events import TABLE_DROPPED, TABLE_PUBLISHED
 from turnstile.events.core.follow_ups import FollowUpState, after_begin, after_end, due, request, with_rules
 from turnstile.events.deliver import EventTarget, NotDelivered
 from turnstile.maintenance.work import OutOfTime
-from turnstile.store.core.errors import NotFound
+from turnstile.store.core.errors import NotFound, UnreadableRow
 from turnstile.store.core.rows import TASK
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import World
@@ -95,9 +95,12 @@ class FollowUps:
         rules = self._policy(head).policy.follow_ups
         if not rules or head.state != ACTIVE:
             return Followed(table_id, "nothing due")
-        row = self._objects.read(TASK.name, _row(table_id))
+        try:
+            row = self._objects.read(TASK.name, _row(table_id))
+            before = _state_of(row)
+        except UnreadableRow as error:  # says what was done: it is not begun anew, and waits for its backup
+            return Followed(table_id, "failed", failures=dict.fromkeys(sorted(self._actions), error.message))
         now = self._world.clock.now_ms()
-        before = FollowUpState.unpack(row.payload if row is not None else b"")
         if before.is_held(now):
             return Followed(table_id, "busy")
         state = with_rules(before, rules, head.floor)
@@ -127,17 +130,22 @@ class FollowUps:
 
     def state(self, table_id: str) -> FollowUpState:
         """The stored state of a table's actions."""
-        row = self._objects.read(TASK.name, _row(table_id))
-        return FollowUpState.unpack(row.payload if row is not None else b"")
+        return _state_of(self._objects.read(TASK.name, _row(table_id)))
 
     def failing(self) -> tuple[str, ...]:
         """The tables that have a failing action."""
-        row = self._objects.read(TASK.name, _FAILING)
-        return () if row is None else tuple(_IDS.decode(row.payload))
+        try:
+            row = self._objects.read(TASK.name, _FAILING)
+            return () if row is None else tuple(_ids_of(row))
+        except UnreadableRow:  # a hint, which the next failure replaces
+            return ()
 
     def forget(self, table_id: str) -> None:
-        """Removes the stored state of a table that is gone."""
-        row = self._objects.read(TASK.name, _row(table_id))
+        """Removes the stored state of a table that is gone; leaves a damaged one."""
+        try:
+            row = self._objects.read(TASK.name, _row(table_id))
+        except UnreadableRow:
+            return
         if row is not None:
             self._objects.delete(row)
             self._note(table_id, failing=False)
@@ -155,8 +163,12 @@ class FollowUps:
         """Adds the table to the tables with a failing action, or removes it. If all tries lose, the
         table's next publication comes back to it."""
         for _ in range(_TRIES):
-            row = self._objects.read(TASK.name, _FAILING)
-            before: list[str] = [] if row is None else _IDS.decode(row.payload)
+            try:
+                row = self._objects.read(TASK.name, _FAILING)
+                before = [] if row is None else _ids_of(row)
+            except UnreadableRow:
+                self._objects.replace_damaged(TASK.name, _FAILING, msgspec.msgpack.encode(list[str]()), _ids_of)
+                continue
             after = [id for id in before if id != table_id]
             if failing and len(after) < FAILING_MAX:
                 after.append(table_id)
@@ -171,6 +183,22 @@ class FollowUps:
 
 
 _IDS: Final = msgspec.msgpack.Decoder(list[str])
+
+
+def _ids_of(row: Updateable) -> list[str]:
+    """The tables with a failing action. Raises UnreadableRow."""
+    try:
+        return _IDS.decode(row.payload)
+    except msgspec.MsgspecError as error:
+        raise UnreadableRow(row.key, str(error)) from error
+
+
+def _state_of(row: Updateable | None) -> FollowUpState:
+    """The state of a table's actions. Raises UnreadableRow for a damaged payload."""
+    try:
+        return FollowUpState.unpack(row.payload if row is not None else b"")
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise UnreadableRow("" if row is None else row.key, str(error)) from error
 
 
 def _row(table_id: str) -> str:

@@ -20,9 +20,9 @@ from turnstile.fleet.core.decisions import Sight, batches, granule_names, hash_o
 from turnstile.fleet.core.granules import Granules
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.read import FleetReader
-from turnstile.store.core.errors import OutcomeUnknown, Throttled
+from turnstile.store.core.errors import OutcomeUnknown, Throttled, UnreadableRow
 from turnstile.store.core.writes import Write
-from turnstile.store.ports import AllAccepted, World
+from turnstile.store.ports import AllAccepted, DamagedRow, World
 
 READ_AT_ONCE: Final = 1_000
 """Granules that are read before the time is looked at."""
@@ -121,7 +121,9 @@ class Exchange:
             if in_time and not self._has_time():
                 return
         while names := self.granules.unread(READ_AT_ONCE):
-            for granule in self._reader.granules(names).values():
+            found = self._reader.granules(names, [])
+            self.granules.skip(name for name in names if name not in found)
+            for granule in found.values():
                 self.granules.put(granule)
             if in_time and not self._has_time(READING_PART if self.joined_view.others else 1):
                 break
@@ -174,7 +176,7 @@ class Exchange:
         foreign = {role: view.fleet.granules[role] for role in source.loads if role not in self._roles}
         if source.owned == 0 or not foreign:
             return True
-        rest = [row for row in self._reader.granules(granule_names(foreign)).values() if row.owner == id]
+        rest = [row for row in self._reader.granules(granule_names(foreign), []).values() if row.owner == id]
         return all(self._take(batch, self.joined_view.others[id], None) for batch in batches(rest, GRANULES_PER_WRITE))
 
     def _take(self, granules: Sequence[GranuleRow], source: MemberRow, to: MemberRow | None) -> bool:
@@ -185,10 +187,9 @@ class Exchange:
         if self.transact(rows.take_over(granules, source, to, now, entry=entry)):
             self._note_lost(source, len(granules))
             return True
-        row = self._world.refs.read(source.key)
-        if row is None or row["life"] != source.life:
+        now_source = self._reader.members([source.id], []).get(source.id)
+        if now_source is None or now_source.life != source.life:
             return False
-        now_source = MemberRow.from_row(row)
         view = self.joined_view
         if now_source.moves == source.moves:  # nobody took anything: these are not its own
             self.granules.doubt(source.id)
@@ -265,20 +266,30 @@ class Exchange:
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     def transact(self, writes: Sequence[Write]) -> bool:
-        """Returns whether the transaction was applied; False also for an unknown outcome. Then this
-        member's granules have to be read again."""
+        """Returns whether the transaction was applied; False also for an unknown outcome, and for a
+        damaged row. Then this member's granules have to be read again."""
         try:
             return isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), AllAccepted)
-        except (OutcomeUnknown, Throttled):
+        except (OutcomeUnknown, Throttled, UnreadableRow):
             return False
+
+    def replace_damaged(self, damaged: DamagedRow, fleet: FleetRow) -> bool:
+        """Puts ``rows.member_in_place`` in place of a member's damaged row. Returns whether it did:
+        another member may have done it."""
+        id = damaged.key.rpartition("/")[2]
+        known = self.joined_view.others.get(id)
+        found = self._reader.granules(granule_names(fleet.granules), []).values()
+        owned = sum(granule.owner == id for granule in found)
+        name = "" if known is None else known.name
+        row = rows.member_in_place(id, damaged.key, fleet, self._world.clock.now_ms(), name=name, owned=owned)
+        return self._world.refs.replace_damaged(MemberRow, row.to_row())
 
     def read_again(self) -> None:
         """Reads this member's row, the rows of all members, and every granule that changed
         hands."""
         view = self.joined_view
-        row = self._world.refs.read(view.me.key)
-        me = view.me if row is None else MemberRow.from_row(row)
-        others = self._reader.members(view.others)
+        me = self._reader.members([view.me.id], []).get(view.me.id, view.me)
+        others = self._reader.members(view.others, [])
         self.view = replace(view, me=me, others=others)
         self.granules.notice(me, others.values(), {me.id, *others})
         self._read(in_time=False)

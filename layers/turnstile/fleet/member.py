@@ -46,9 +46,9 @@ from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.core.shares import Share, Shares, Whose
 from turnstile.fleet.exchange import Exchange, Monotonic, View, moves
-from turnstile.fleet.read import FleetReader
-from turnstile.store.core.errors import StateConflict, Throttled
-from turnstile.store.ports import AllAccepted, World
+from turnstile.fleet.read import FleetReader, parse_members
+from turnstile.store.core.errors import StateConflict, Throttled, UnreadableRow
+from turnstile.store.ports import AllAccepted, DamagedRow, World
 
 JOIN_TRIES: Final = 8
 
@@ -60,11 +60,13 @@ class Beat(msgspec.Struct, frozen=True):
         gained: granules that this member owns and did not own before.
         unsure: whether the owners of some granules are in doubt that were not before.
         removed: whether this member had been removed, and joined again.
+        replaced: damaged rows of members that this one has replaced (``rows.member_in_place``).
     """
 
     gained: tuple[str, ...] = ()
     unsure: bool = False
     removed: bool = False
+    replaced: tuple[DamagedRow, ...] = ()
 
 
 class Member:
@@ -96,6 +98,7 @@ class Member:
         self._exchange = Exchange(world, monotonic, beat_ms, granules)
         self._beats = 0
         self._life_unknown = False
+        self._damaged = list[DamagedRow]()
         self._returned_mine = set[str]()
         self._returned_doubted = set[str]()
         self._work = dict[str, int]()
@@ -235,27 +238,36 @@ class Member:
             if not self._exchange.has_more_to_do():
                 self._balance()
         self._exchange.carry_out()
-        return self._changes(removed=removed)
+        return self._changes(removed=removed, replaced=self._replace_damaged())
 
-    def _changes(self, *, removed: bool) -> Beat:
+    def _replace_damaged(self) -> tuple[DamagedRow, ...]:
+        """Replaces the damaged rows of members that were found since the last call; returns those
+        that it has replaced."""
+        fleet = self._exchange.joined_view.fleet
+        found = [row for row in self._damaged if row.key.rpartition("/")[2] in fleet.members]
+        self._damaged.clear()
+        return tuple(row for row in found if self._exchange.replace_damaged(row, fleet))
+
+    def _changes(self, *, removed: bool, replaced: tuple[DamagedRow, ...]) -> Beat:
         """The differences from the last returned ``Beat``."""
         view = self._exchange.joined_view
         mine = set(self.owned_granules())
         doubted = {id for id, other in view.others.items() if view.sights[id].is_suspected(other)}
-        answer = Beat(tuple(sorted(mine - self._returned_mine)), bool(doubted - self._returned_doubted), removed)
+        gained = tuple(sorted(mine - self._returned_mine))
+        answer = Beat(gained, bool(doubted - self._returned_doubted), removed, replaced)
         self._returned_mine = mine
         self._returned_doubted = doubted
         return answer
 
     def _show_life(self, view: View, *, leaving: bool = False) -> MemberRow | None:
-        """The own row after a sign of life; None when the member was removed, or another process
-        shows its life."""
+        """The own row after a sign of life; None when the member was removed, its row is damaged,
+        or another process shows its life."""
         me = view.me
         if self._life_unknown:  # the answer to the last one was lost: only its row says what came of it
-            row = self._world.refs.read(me.key)
-            if row is None:
+            own = self._reader.members([me.id], []).get(me.id)
+            if own is None:
                 return None
-            me = MemberRow.from_row(row)
+            me = own
         beat_ms = self._beat_ms if view.others else self._alone_beat_ms
         now = self._world.clock.now_ms()
         loads = self._loads(me.id) if self._exchange.granules.is_noticed(me) else None
@@ -265,6 +277,9 @@ class Member:
         except Throttled:
             self._life_unknown = False
             raise
+        except UnreadableRow:
+            self._life_unknown = False
+            return None
         self._life_unknown = False
         if response.row is None:
             return None
@@ -292,16 +307,16 @@ class Member:
         if self._key not in rows:
             raise _fleet_is_gone()
         fleet = FleetRow.from_row(rows.pop(self._key))
-        rows_seen = [MemberRow.from_row(row) for row in rows.values()]
+        rows_seen = parse_members(rows.values(), self._damaged, before.others)
         if strangers := fleet.members - before.others.keys() - {me.id}:
-            rows_seen.extend(self._reader.members(strangers).values())
+            rows_seen.extend(self._reader.members(strangers, self._damaged).values())
         others = _present(fleet, {**before.others, **{row.id: row for row in rows_seen}})
         sights = updated_sights(before.sights, rows_seen, began_ms, fleet.members)
         if _are_new_ones_well(before.sights, sights) and self._has_surplus(me, others, sights):
             is_due = True
             if not whole:  # what it gives is judged by what all have now
                 whole = True
-                rest = list(self._reader.members(others.keys() - {row.id for row in rows_seen}).values())
+                rest = list(self._reader.members(others.keys() - {row.id for row in rows_seen}, []).values())
                 others = _present(fleet, {**others, **{row.id: row for row in rest}})
                 sights = updated_sights(sights, rest, began_ms, fleet.members)
                 rows_seen = rows_seen + rest
@@ -324,9 +339,8 @@ class Member:
             return False
         ids = sorted(members_to_watch(view.me.id, view.others, _silent(view)))
         began_ms = self._monotonic()
-        members = map(
-            MemberRow.from_row, self._world.refs.read_many([*map(self._world.space.fleet_member, ids)]).values()
-        )
+        rows = self._world.refs.read_many([*map(self._world.space.fleet_member, ids)])
+        members = parse_members(rows.values(), [], view.others)
         view = replace(view, sights=updated_sights(view.sights, members, began_ms, view.fleet.members))
         self._exchange.view = view
         return any(view.sights[id].is_suspected(view.others[id]) for id in ids if id not in self._returned_doubted)
@@ -347,7 +361,7 @@ class Member:
         )  # fmt: skip
         if not isinstance(self._world.refs.transact(rows.join_fleet(self._key, me), id), AllAccepted):
             raise _fleet_is_gone()
-        others = self._reader.members(fleet.members)
+        others = self._reader.members(fleet.members, self._damaged)
         sights = updated_sights({}, others.values(), began_ms, fleet.members)
         self._beats = 0
         with self._mutex:

@@ -64,6 +64,7 @@ class Commits:
             StateConflict: ``LocationOwned``: a new table's location is another's.
             NotFound, OutcomeUnknown.
         """
+        self._look(catalog, changes)
         queue = self._context.appends
         if queue is None or len(changes) != 1 or not may_share(changes[0].requirements, changes[0].updates):
             return self._commit(catalog, changes)
@@ -87,6 +88,7 @@ class Commits:
     def prepare(self, catalog: str, changes: Sequence[TableChange]) -> CatalogChange:
         """As ``commit``, to be committed with others; a table may be created in a namespace that
         one of these creates."""
+        self._look(catalog, changes)
         run = self._run(catalog, changes, check_names=False)
 
         def note_outcome(applied: bool) -> None:  # noqa: FBT001
@@ -96,6 +98,13 @@ class Commits:
                 self._context.forget(run.written)
 
         return CatalogChange(run.change, run.on_rejected, note_outcome)
+
+    def _look(self, catalog: str, changes: Sequence[TableChange]) -> None:
+        """Raises CommitFailed where the lake of a table is ahead of the store."""
+        look = self._context.first_look
+        for change in changes if look is not None else ():
+            if look is not None and not creates(change.requirements):
+                look.require_current(catalog, change.path)
 
     def _begin_turns(self, catalog: str, changes: Sequence[TableChange]) -> None:
         """Gives a turn to the rewrites among ``changes``, which lost. Failures are ignored: the

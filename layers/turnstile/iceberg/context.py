@@ -23,6 +23,7 @@ from turnstile.store.ports import World
 from turnstile.store.retry import Pause, no_pause
 
 if TYPE_CHECKING:
+    from turnstile.iceberg.first_look import IcebergFirstLook
     from turnstile.iceberg.shared_appends import AppendQueue
 
 
@@ -32,7 +33,8 @@ class Context:
     an idempotency key, of one change). ``elsewhere`` raises PermissionDenied when it may not use
     locations that the catalog did not choose; ``as_of`` is the moment that it reads, None for the
     present, the only state that can be changed; ``pause`` waits for other work (s); in ``appends``
-    wait the appends of other requests of the process.
+    wait the appends of other requests of the process; ``first_look`` is asked before commits on a
+    server.
     """
 
     catalog: CatalogServices
@@ -43,6 +45,7 @@ class Context:
     as_of: AsOf | None = None
     pause: Pause = no_pause
     appends: AppendQueue | None = None
+    first_look: IcebergFirstLook | None = None
 
     @property
     def world(self) -> World:

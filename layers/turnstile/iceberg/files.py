@@ -181,7 +181,7 @@ class MetadataFiles:
         perhaps there are files now that nothing names.
         """
         raw, size = self._encode(content, previous)
-        number = _number(previous.metadata) + 1 if previous is not None else 0
+        number = file_number(previous.metadata) + 1 if previous is not None else 0
         name = f"metadata/{number:05d}-{self._ids.uuid()}.metadata.json"
         _put(self._storages.open(location), [*others, (name, raw)])
         file = StoredFile(f"{location}/{name}", _digest(raw), raw)
@@ -264,8 +264,8 @@ def _put(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> None:
             done += 1
 
 
-def _number(path: str) -> int:
-    """The sequence number in a file's name, as Iceberg's writers count them; -1 before the
+def file_number(path: str) -> int:
+    """Returns the sequence number in a file's name, as Iceberg's writers count them; -1 before the
     first."""
     match = _NUMBER.fullmatch(path.rpartition("/")[2])
     return int(match[1] or match[2]) if match else -1

@@ -33,7 +33,7 @@ from turnstile.store.core.errors import NotFound, StateConflict, UnreadableObj, 
 from turnstile.store.core.locations import normalise
 from turnstile.store.ports import DamagedRow, World, parse_row, parse_rows
 
-_UNKNOWN: Final = "which tables this transaction needs is not known, so nothing of any table is removed"
+_UNKNOWN: Final = "which tables a transaction needs is not known, so nothing of any table is removed"
 
 
 class TablePins(msgspec.Struct, frozen=True):
@@ -145,9 +145,9 @@ class Pins:
         try:
             tables = tables_announced(self._world, id)
         except UnreadableObj as error:
-            raise UnreadableRow(row.key, f"{_UNKNOWN}: {error.message}") from error
+            raise UnreadableRow(row.key, error.message, effect=_UNKNOWN) from error
         if not tables:
-            raise UnreadableRow(row.key, f"{_UNKNOWN}: its commits are not kept any more")
+            raise UnreadableRow(row.key, "its commits are not kept any more", effect=_UNKNOWN)
         return tables
 
     def files_ms(self, head: TableHead) -> int | None:

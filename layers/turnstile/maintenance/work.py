@@ -160,7 +160,7 @@ class Maintainer:
             return Maintained(table_id, "nothing due")
         attempt = self._tasks.begin(name, LEASE_MS)
         if isinstance(attempt, Busy):
-            return Maintained(table_id, "busy")
+            return Maintained(table_id, "busy", reason=attempt.reason)
         return self._attempt(head, attempt, last)
 
     def upkept(self, table_id: str) -> Upkept:

@@ -100,6 +100,13 @@ class Refs(Protocol):
         """Applies up to ``TRANSACT_MAX`` writes, all or none. ``token`` makes a repetition within
         ten minutes harmless. Raises as ``write``."""
 
+    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+        """Writes ``row`` in place of a damaged row ``of`` that kind: for rows of which nothing is
+        lost (leases of work), never for data. One request, or two. Returns False, and changes
+        nothing, where there is no row under the key, it can be read, or it was changed meanwhile.
+        Raises as ``write``.
+        """
+
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         """Every row of a kind behind the key ``after``, also if the row of that key is gone; rows
         written during the scan may be missed. The order is the store's own, the same in every scan.
@@ -351,6 +358,11 @@ def parse_row(of: type[R], row: Row, damaged: list[DamagedRow]) -> R | None:
     except UnreadableRow as error:
         damaged.append(DamagedRow(str(row["key"]), error.message))
         return None
+
+
+def is_readable_as(of: type[StoredRow], row: Row) -> bool:
+    """Returns whether a row can be parsed. Raises NewerFormat."""
+    return parse_row(of, row, []) is not None
 
 
 def parse_rows(of: type[R], rows: Iterable[Row], damaged: list[DamagedRow]) -> Iterator[R]:

@@ -88,7 +88,7 @@ class FleetJournal:
         self._note(happenings(self._world.space, self._me(), writes))
 
     def _note_member(self, rows: Iterable[Row]) -> None:
-        names = {row["id"]: row["name"] for row in rows if row["kind"] == MemberRow.kind}
+        names = {row["id"]: row["name"] for row in rows if row["kind"] == MemberRow.kind and "name" in row}
         with self._changed:
             self._names |= names
 

@@ -212,6 +212,8 @@ class Sharing:
             return
         before = self.member.id
         beat: Beat = self.member.beat()
+        for row in beat.replaced:
+            log.warning("a member's damaged row was replaced, and the member will be removed: %s", row.message)
         self._note_given()
         self._metrics.record(
             self.member.members(), len(self.member.owned_granules()), len(beat.gained), removed=beat.removed

@@ -8,9 +8,9 @@ import pytest
 from tests.support.store.backends import Backend
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.delta.core.head import TableHead
-from turnstile.store.core.errors import UnreadableRow
+from turnstile.store.core.errors import NewerFormat, UnreadableRow
 from turnstile.store.core.rows import is_damaged
-from turnstile.store.core.writes import Equals, Set
+from turnstile.store.core.writes import FORMAT, KNOWN, Equals, Set
 
 
 def damaged_between(backend: Backend) -> tuple[str, str, str]:
@@ -75,3 +75,23 @@ def test_i10_a_write_that_a_damaged_row_refuses_says_so_and_changes_nothing(back
     with pytest.raises(UnreadableRow, match=keys[1]):
         refs.transact([other, write], fresh_key())
     assert refs.read(keys[0]) == head_row(keys[0])
+
+
+def test_i10_a_damaged_row_is_replaced_and_no_other(backend: Backend) -> None:
+    keys = damaged_between(backend)
+    refs = backend.refs()
+    missing = fresh_key()
+    assert not refs.replace_damaged(TableHead, head_row(missing)) and refs.read(missing) is None
+    before = refs.read(keys[0])
+    assert not refs.replace_damaged(TableHead, head_row(keys[0]) | {"latest": 77}) and refs.read(keys[0]) == before
+    assert refs.replace_damaged(TableHead, head_row(keys[1])), "of two that replace it, one does"
+    assert not refs.replace_damaged(TableHead, head_row(keys[1]) | {"latest": 77})
+    assert refs.read(keys[1]) == head_row(keys[1])
+
+
+def test_i22_a_row_of_a_newer_format_is_not_replaced(backend: Backend) -> None:
+    refs = backend.refs()
+    key = fresh_key()
+    stored(refs, head_row(key) | {FORMAT[0]: KNOWN + 1})
+    with pytest.raises(NewerFormat, match=key):
+        refs.replace_damaged(TableHead, head_row(key))

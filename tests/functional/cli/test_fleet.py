@@ -132,6 +132,24 @@ def test_i12_admins_see_the_fleet_and_no_other_principal_does() -> None:
     assert report["without_members"] == ["sweep", "events", "maintain"]
 
 
+def test_damaged_rows_of_members_are_named_beside_the_others() -> None:
+    realm = Realm()
+    members = [
+        Member(realm.world, lambda: 0, name=name, granules={"publish": 4}, beat_ms=1_000, alone_beat_ms=1_000)
+        for name in ("host-a:17", "host-b:18")
+    ]
+    for member in members:
+        member.beat()
+    key = realm.world.space.fleet_member(members[1].id)
+    realm.world.refs.damage(key)
+    report = realm.must("GET", "/v1/fleet").json
+    assert [shown["name"] for shown in report["members"]] == ["host-a:17"]
+    assert [row["key"] for row in report["unreadable"]] == [key]
+    with service({"GET /v1/fleet": (200, report)}) as canned:
+        shown = run("fleet", "--url", canned.url).stdout
+    assert key in shown.replace("\n", "") and "host-a:17" in shown
+
+
 def test_i12_admins_read_events_of_the_fleet_from_a_cursor_on_and_no_other_principal_does() -> None:
     realm = Realm()
     nothing = realm.must("GET", "/v1/fleet/events").json

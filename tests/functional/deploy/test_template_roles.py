@@ -301,6 +301,7 @@ LAKE_POLICIES = {
     "LogWriter": ({"PutObject"}, {"*_delta_log/*"}),
     "LogCopier": ({"AbortMultipartUpload"}, {"*_delta_log/*"}),
     "DataWriter": ({"PutObject"}, {f"*part-{'-'.join('?' * size for size in (8, 4, 4, 4, 12))}.snappy.parquet"}),
+    "TableCreator": ({"PutObject"}, {"*/_delta_log/00000000000000000000.json"}),
     "MetadataWriter": ({"PutObject"}, {"*.metadata.json", "*metadata/snap-*.avro"}),
     "ManifestWriter": ({"PutObject"}, {"*metadata/*-m0.avro"}),
     "MetadataCleaner": ({"DeleteObject"}, {"*.metadata.json", "*metadata/snap-*.avro"}),

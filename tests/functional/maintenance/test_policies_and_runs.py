@@ -13,9 +13,11 @@ from tests.support.functions import Answer, Http, function
 from tests.support.lake import ORDERS
 from tests.support.openapi import check, operations
 from tests.support.v1 import CatalogApi, refused
+from turnstile.coordination.core.rows import TERM_MOST_MS
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
 from turnstile.events.append import Appender, behind
+from turnstile.maintenance.core.candidates import runs_task
 from turnstile.planning.core.roots import Sizes
 from turnstile.planning.upkeep import IndexUpkeep
 
@@ -444,3 +446,14 @@ def test_i16_what_is_due_is_known_from_the_files_index_and_from_the_log_where_th
         del files[path]
     function("plans").use_world(due.world)
     assert due.plan() == by_log
+
+
+def test_a_run_of_a_table_with_a_damaged_task_begins_after_the_longest_term_of_a_lease(due: Site) -> None:
+    key = f"test/updateable/task/{runs_task(due.id)}"
+    due.world.refs.damage(key)
+    assert due.plan()["runs"]["running_until_ms"] > due.world.clock.now + TERM_MOST_MS - 1_000
+    waits = due.begin()
+    assert waits["outcome"] == "busy" and key in waits["reason"]
+    refused(due.update(1, outcome="running"), 409, "ConcurrentChange", "attempt")
+    due.world.clock.now += TERM_MOST_MS
+    assert due.begin()["outcome"] == "begun"

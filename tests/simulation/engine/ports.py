@@ -13,6 +13,7 @@ from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
 from tests.support.fakes.storage import FakeStorage
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Change, Row, Write
 from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat, put_one_by_one
 
@@ -176,6 +177,10 @@ class SimRefs:
             SWAP if isinstance(write, Change) else WRITE
         )  # a row that is inserted late is one too many, and no harm
         return self._call(f"write {write.key}", lambda: self._state.write(write), fitting)
+
+    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+        key = row["key"]
+        return bool(self._call(f"replace {key}", lambda: self._state.refs.replace_damaged(of, row), WRITE))
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         what = "transact " + ", ".join(write.key for write in writes)

@@ -47,6 +47,24 @@ FULL = {
 }  # fmt: skip
 
 
+def test_i26_rows_that_do_not_fit_are_read_by_spark_in_the_table_beside(
+    lake: Any, sql: Any, name: str, file_server: Any
+) -> None:
+    table = f"{lake.name}.{name}"
+    sql(f"CREATE TABLE {table} (id BIGINT NOT NULL)")
+    headers = {"authorization": f"Bearer {file_server.token}"} if file_server.token else {}
+    path = f"/v1/catalogs/main/namespaces/default/tables/{name.rpartition('.')[2]}/rows?on_error=quarantine"
+    with httpx.Client(base_url=file_server.url, headers=headers, trust_env=False, timeout=60.0) as http:
+        for rows in ([{"id": 1}, {"id": "x"}], [{"id": 2}, {"id": None}]):
+            assert http.post(path, json=rows).json()["rejected"]["rows"] == 1
+    assert sql.ids(table) == [1, 2]
+    found = sql.values(f"SELECT place, column, row FROM {table}_rejected")
+    assert found == [("row 2", "id", '{"id":"x"}'), ("row 2", "id", '{"id":null}')]
+    sql(f"INSERT INTO {table} SELECT -1 FROM {table}_rejected WHERE problem LIKE '%no whole number'")
+    sql(f"DELETE FROM {table}_rejected WHERE rejected_at <= current_timestamp()")
+    assert (sql.ids(table), sql.values(f"SELECT * FROM {table}_rejected")) == ([-1, 1, 2], [])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_i26_rows_of_all_types_that_were_sent_over_http_are_read_by_spark(
     lake: Any, sql: Any, name: str, file_server: Any, kind: str

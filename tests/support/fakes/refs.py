@@ -8,9 +8,9 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 
 from turnstile.store.core.evaluate import accepts, clone, row_after
-from turnstile.store.core.rows import DAMAGED, require_known, require_readable
+from turnstile.store.core.rows import DAMAGED, StoredRow, require_known, require_readable
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected, is_readable_as
 
 
 class FakeRefs:
@@ -59,6 +59,15 @@ class FakeRefs:
                 return Rejected(clone(row))
             self._apply(write)
             return Accepted(clone(self.rows.get(write.key)))
+
+    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+        with self._lock:
+            self.requests.append("write")
+            key = row["key"]
+            if key not in self.rows or is_readable_as(of, self._shown(key)):
+                return False
+            self.rows[key] = dict(row)
+            return True
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         with self._lock:

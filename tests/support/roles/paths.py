@@ -436,8 +436,8 @@ class Paths:
         with self.path("ingest: the next sequence"):
             self._rows(realm, made, many[:1], _produced(3))
         bad = [*many[:1], {"id": "no number"}]
-        for time in ("first", "second"):
-            with self.path(f"ingest: rows that do not fit, for the {time} time"):
+        for order in ("first", "second"):
+            with self.path(f"ingest: rows that do not fit, for the {order} time"):
                 answer = realm.must("POST", f"{NS}/tables/r1/rows", bad, on_error="quarantine").json
                 assert answer["rejected"]["rows"] == 1
         realm.open()

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.heads import empty_row
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.coordination.core.rows import Task
+from turnstile.coordination.core.rows import Task, unknown_task
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.core.head import TableHead
 from turnstile.events.append import Appender, behind, runs_key
 from turnstile.events.core.events import Changes, Event
 from turnstile.events.core.rows import EventMark
-from turnstile.events.core.run_events import ATTEMPTS_MAX, run_changes
+from turnstile.events.core.run_events import ATTEMPTS_MAX, REPLACED_GAP, run_changes
 from turnstile.events.read import EventReader
 from turnstile.maintenance.core.candidates import LastRun, RunHistory, runs_task
 
@@ -195,3 +195,14 @@ def test_a_task_that_cannot_be_read_is_reported_and_holds_up_nothing_else(world:
     done = Appender(world).append([runs_key(world, TABLE), table.key])
     assert [each.key for each in done.unreadable] == [runs_key(world, TABLE)]
     assert log_of(world) == [("created", None)]
+
+
+def test_i13_a_replaced_row_of_a_damaged_task_gives_no_events_of_attempts_that_never_were() -> None:
+    mark = after(running(1))
+    replaced = unknown_task(1_700_000_000_000, "its bytes are no row")
+    assert told(changes(mark, replaced)) == [("done", 1), ("started", 1_700_000_000)]
+    most = Task(REPLACED_GAP, until=500, began=200)
+    assert len(told(changes(mark, most))) == 2 * ATTEMPTS_MAX
+    assert told(changes(mark, running(REPLACED_GAP + 1))) == [("done", 1), ("started", REPLACED_GAP + 1)]
+    again = after(running(1), replaced)
+    assert told(changes(again, running(1_700_000_001))) == [("done", 1_700_000_000), ("started", 1_700_000_001)]

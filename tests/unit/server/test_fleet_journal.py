@@ -126,6 +126,18 @@ def test_a_silent_member_is_removed_by_others_and_finds_that_itself(site: Site) 
     assert others[1:] == [(TAKEN_OVER, "b", "a", 2), (REMOVED, "a", "", 0)]
 
 
+def test_a_member_with_a_damaged_row_is_taken_over_and_joins_anew_with_events_of_both(site: Site) -> None:
+    first = site.member("a")
+    second = site.member("b")
+    site.beats(first, second, times=2 * WHOLE_LOOK_BEATS + 2)
+    until(lambda: len(site.written()) == 4)
+    site.world.refs.damage(site.world.space.fleet_member(first.id))
+    site.beats(second, times=2 * SILENT_BEATS)
+    mine, others = site.close()
+    assert mine[0] == (JOINED, "a", "", 0)
+    assert others[1:] == [(TAKEN_OVER, "b", "a", 2), (REMOVED, "a", "", 0)]
+
+
 @contextmanager
 def counted(site: Site) -> Iterator[tuple[Requests, World]]:
     requests: Any = Requests(site.world.refs)

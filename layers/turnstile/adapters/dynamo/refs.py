@@ -14,9 +14,22 @@ from turnstile.adapters.dynamo.calls import REFUSALS, Caller, OnRequest, Refusal
 from turnstile.adapters.dynamo.models import KINDS, Item, attribute_at, model_of, ref_from_item, shown_row, to_item
 from turnstile.store.core import writes
 from turnstile.store.core.errors import OutcomeUnknown, UnreadableRow
-from turnstile.store.core.rows import require_known
-from turnstile.store.core.writes import KNOWN_FORMAT, Action, Change, Check, Erase, Insert, Path, Row, Test, Write
-from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.store.core.rows import StoredRow, require_known
+from turnstile.store.core.writes import (
+    FIRST,
+    FORMAT,
+    KNOWN_FORMAT,
+    Action,
+    Change,
+    Check,
+    Erase,
+    Insert,
+    Path,
+    Row,
+    Test,
+    Write,
+)
+from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected, is_readable_as
 from turnstile.store.retry import Patience
 
 _TOKEN_CHARACTERS: Final = 36
@@ -85,6 +98,31 @@ class DynamoRefs:
             row = ref_from_item(refusal.response.get("Item"))
             require_known((row,), uncertain=refusal.uncertain)
             return Rejected(row, uncertain=refusal.uncertain)
+
+    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+        key = str(row["key"])
+        read = {"TableName": self._table, "Key": _key(key), "ConsistentRead": True}
+        item = self._caller.read("get_item", read).get("Item")
+        if not item:
+            return False
+        require_known([{"key": key, FORMAT[0]: item.get(FORMAT[0], {}).get("N", FIRST)}])
+        if is_readable_as(of, shown_row(item)):
+            return False
+        names = {f"#n{number}": name for number, name in enumerate(item)}
+        values = {f":v{number}": value for number, value in enumerate(item.values())}
+        same = " AND ".join(f"#n{number} = :v{number}" for number in range(len(item)))
+        request = {
+            "TableName": self._table,
+            "Item": to_item(model_of(key), row),
+            "ConditionExpression": same,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+        }
+        try:
+            self._caller.write("put_item", request)
+        except Refusal:
+            return False
+        return True
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         """See ``ports.Refs``. Raises ValueError for mistakes of the caller: the token of other

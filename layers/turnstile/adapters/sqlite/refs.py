@@ -12,9 +12,18 @@ import msgspec
 from turnstile.adapters.sqlite.database import Database, note_change
 from turnstile.store.cache import Lru
 from turnstile.store.core.evaluate import accepts, row_after
-from turnstile.store.core.rows import damaged_row, is_damaged, require_known, require_readable
-from turnstile.store.core.writes import Check, Row, Write
-from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Clock, Rejected, SomeRejected, in_batches
+from turnstile.store.core.rows import StoredRow, damaged_row, is_damaged, require_known, require_readable
+from turnstile.store.core.writes import Check, Insert, Row, Write
+from turnstile.store.ports import (
+    TRANSACT_MAX,
+    Accepted,
+    AllAccepted,
+    Clock,
+    Rejected,
+    SomeRejected,
+    in_batches,
+    is_readable_as,
+)
 
 _PAGE: Final = 500
 _SELECT: Final = "SELECT row FROM refs WHERE key = ?"
@@ -110,6 +119,18 @@ class SqliteRefs:
             if after is not None and data is not None:
                 self._written.put(write.key, (data, after), _ROW_SIZE * len(data))
             return Accepted(after)
+
+        return self._database.write(run)
+
+    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+        write = Insert(row, ())
+
+        def run(connection: apsw.Connection) -> bool:
+            stored: Any = connection.execute(_SELECT, (write.key,)).fetchone()
+            if stored is None or is_readable_as(of, decode(write.key, stored[0])):
+                return False
+            _store_encoded(connection, write, encode(row))
+            return True
 
         return self._database.write(run)
 

@@ -49,6 +49,11 @@ _REMEDY_S3: Final = "see the message; the service needs to list, read, write and
 _REMEDY_ROW: Final = (
     "restore the row from a backup (docs/operations.md, A row that cannot be read); the others are not affected"
 )
+_REMEDY_BEHIND: Final = (
+    "let no client write; 'turnstile repair --all' adopts the commits of Delta tables, and for an Iceberg table "
+    "register its latest metadata file with overwrite (docs/operations.md, A store behind its lake)"
+)
+_REMEDY_TASK: Final = "wait; a damaged row of a task is replaced, and only its last result is lost"
 _REMEDY_LEFT: Final = "look at the others with 'turnstile verify TABLE --files'"
 _REMEDY_PUT: Final = (
     "do not use this store: it does not honour If-None-Match on PutObject, so two publishers could overwrite each "
@@ -209,8 +214,8 @@ def _tables(world: World) -> Iterator[Check]:
 
 def _folders(world: World) -> Iterator[Check]:
     """Whether the log of each Delta table, and the metadata file of each Iceberg table, is where
-    the store says. After a lake or a home was moved, none is. A warning has the number of tables
-    that were not looked at."""
+    the store says, and ends there. After a lake or a home was moved, none is; after an older store
+    was restored, some go on. A warning has the number of tables that were not looked at."""
     found = folders.look(world)
     left = f"{found.left} more" if found.all_counted else f"{found.left} and more"
     looked = f"{found.looked} tables" + (f" ({left} were not looked at)" if found.left else "")
@@ -227,6 +232,19 @@ def _folders(world: World) -> Iterator[Check]:
             "turnstile verify TABLE --files"
         )
         yield Check("folders", "warning" if found.left else "ok", text, _REMEDY_LEFT if found.left else "")
+    yield from _behind(found.behind, looked)
+
+
+def _behind(found: Sequence[folders.Behind], looked: str) -> Iterator[Check]:
+    """Whether the store is behind its lake; nothing where it is not."""
+    certain = [f"{each.name} ({each.file})" for each in found if each.certain]
+    if certain:
+        text = f"{len(certain)} of {looked} have commits in the lake that the store does not know: {_first_of(certain)}"
+        yield Check("behind", "failed", text, _REMEDY_BEHIND)
+    elif found:
+        files = _first_of([f"{each.name} ({each.file})" for each in found])
+        text = f"a writer died before its commit, or the store lacks the last commit of a table: {files}"
+        yield Check("behind", "warning", text, _REMEDY_BEHIND)
 
 
 def _remedy_of_gone(gone: Sequence[folders.Gone]) -> str:
@@ -247,10 +265,13 @@ def _rows(world: World) -> Iterator[Check]:
     pass over the rows of every kind."""
     now_ms = world.clock.now_ms()
     found = list[clocks.Ahead]()
+    waiting = list[str]()
 
     def look(row: Row) -> None:
         if row["kind"] in clocks.KINDS:
             found.extend(clocks.ahead(row, now_ms))
+        if text := damage.assumed_lease(row, now_ms):
+            waiting.append(text)
 
     looked = damage.look_at_rows(world.refs, look, lambda: world.clock.now_ms() < now_ms + ROWS_MS)
     rest = f"rows after {looked.after!r} were not looked at within {ROWS_MS // 1_000} s" if looked.after else ""
@@ -259,6 +280,8 @@ def _rows(world: World) -> Iterator[Check]:
         yield Check("rows", "failed", text, _REMEDY_ROW)
     elif rest:
         yield Check("rows", "warning", rest, "'turnstile repair --all' looks at the rows of all tables")
+    if waiting:
+        yield Check("tasks", "warning", _first_of(waiting), _REMEDY_TASK)
     yield _clocks(found)
 
 

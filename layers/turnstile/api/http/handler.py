@@ -39,7 +39,7 @@ from turnstile.api.http.responses import (
     brief,
     render,
 )
-from turnstile.store.core.errors import ErrorType, TooLarge, TurnstileError
+from turnstile.store.core.errors import ErrorType, TooLarge, TurnstileError, UnreadableRow
 from turnstile.store.core.limits import RESPONSE_BYTES_MAX, escaped_size
 
 Event = Mapping[str, Any]
@@ -267,6 +267,8 @@ class App:
 
     def _refusal(self, error: TurnstileError, request: Request) -> Response:
         request.notes |= {"type": error.type, "reason": error.message}
+        if isinstance(error, UnreadableRow) and not request.principal.admin:
+            error = error.without_key()
         below = (own for root, own in self._renders.items() if f"{request.path}/".startswith(f"{root}/"))
         response = Response(*next(below, render)(error, request.path, request.correlation))
         if error.type == ErrorType.NOT_AUTHENTICATED:  # another token if one was sent (RFC 6750, 3.1)

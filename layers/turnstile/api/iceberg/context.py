@@ -61,9 +61,11 @@ def context_of(guard: Guard) -> Context:
     catalog = here.catalog_for(guard)
     files = here.metadata_files
     principal = guard.principal
+    first_look = here.iceberg_first_look if here.settings.looks_at_logs else None
     return Context(
-        catalog, catalog.committer, files, principal, _require_create_external, pause=pause, appends=here.append_queue
-    )
+        catalog, catalog.committer, files, principal, _require_create_external, pause=pause,
+        appends=here.append_queue, first_look=first_look,
+    )  # fmt: skip
 
 
 def reading(prefix: str) -> Context:

@@ -37,6 +37,7 @@ from turnstile.rights.rules import Chain, admin_only, edit_catalog, is_permitted
 from turnstile.store.core.errors import InvalidRequest, NotFound, Throttled
 from turnstile.store.core.names import check_identifier, check_uuid
 from turnstile.store.core.opaque import seal
+from turnstile.store.ports import parse_rows
 
 T = TypeVar("T")
 
@@ -188,7 +189,7 @@ class _Rights:
         self._tree, self._since = present
         ids = list(dict.fromkeys(event.subject for event in events if event.subject))
         rows = here.world.refs.read_many([here.world.space.table(id) for id in ids])
-        heads = [TableHead.from_row(row) for row in rows.values()]
+        heads = list(parse_rows(TableHead, rows.values(), []))
         self._created = {head.table_id: head.created for head in heads}
         here.authorizers.tables.learn(heads)
         self._chains = {id: here.authorizers.tables.rights_in(self._tree, id) for id in ids}

@@ -223,6 +223,7 @@ def collect() -> Report:
     if isinstance(report, Busy):
         wait_ms = max(1_000, report.until - services().world.clock.now_ms())
         text = f"another run has been removing garbage and may go on for {wait_ms // 1000} s"
+        text += f" ({report.reason})" if report.reason else ""
         remedy = "try again later, or ask for a dry run"
         raise StateConflict("GcRunning", text, remedy=remedy, retry_after_ms=wait_ms)
     return report

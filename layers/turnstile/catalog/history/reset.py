@@ -38,7 +38,7 @@ from turnstile.store.ports import TRANSACT_MAX, Accepted, World
 MAX_TABLES: Final = TRANSACT_MAX - 10
 """Tables that come, go or move with one reset: the transaction has other rows as well."""
 
-_MESSAGE: Final = "reset to "
+RESET_MESSAGE: Final = "reset to "
 """How the message of a reset's commit begins; the HEAD gone back to follows."""
 
 _Entries = Mapping[str, IndexEntry]
@@ -135,7 +135,7 @@ class Resetter:
         """Returns the result of the reset that made commit ``seq``; None: one that began the log
         anew, whose commit is the present one. Raises NotFound, also for a commit that is gone."""
         after = self._reader.current(catalog) if seq is None else self._history.tree(catalog, AsOf(seq=seq))
-        to = after.commit.message.removeprefix(_MESSAGE).partition(",")[0]
+        to = after.commit.message.removeprefix(RESET_MESSAGE).partition(",")[0]
         if seq is None:
             return ResetResult(to, after.head, after.commit.seq)
         before = View(self._history.tree(catalog, AsOf(seq=seq - 1)), self._reader.store)
@@ -168,7 +168,7 @@ class Resetter:
         writes += [drop_head(key_of_head(table.table_id), clock) for _, table in going]
         writes += [rename_head(key_of_head(table.table_id), name, clock) for name, table in moving]
         edit = Edit(
-            f"{_MESSAGE}{past.head}",
+            f"{RESET_MESSAGE}{past.head}",
             entries={key: entry for key, entry in then.items() if now.get(key) != entry},
             remove=tuple(path_of(key) for key in now if key not in then),
             writes=tuple(writes),
@@ -321,7 +321,7 @@ class LostHead:
             past.commit,
             seq=past.commit.seq + 1,
             parents=parents_after(past.commit.seq, past.head, past.commit.parents),
-            message=f"{_MESSAGE}{past.head}, later commits are lost",
+            message=f"{RESET_MESSAGE}{past.head}, later commits are lost",
             at=max(now * 1000, past.commit.at + 1),
             restored_by=past.head if past.commit.restores else past.commit.restored_by,
             restores=True,

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from turnstile.store.core.errors import InvalidRequest, TooLarge
+from turnstile.store.core.errors import InvalidRequest, TooLarge, UnreadableRow
 from turnstile.store.core.rows import TYPES, StoredRow
 from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, new_row
@@ -119,6 +119,11 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     def pack(self) -> bytes:
         return _ENCODER.encode(self)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether this is an ``unknown_task``, of which no attempt has begun since."""
+        return self.until > 0 and self.attempt == self.began // 1000
+
     def running(self, now: int) -> bool:
         """Whether an attempt may be at work: not where the end of its lease is one that a clock
         which was ahead has written."""
@@ -143,6 +148,23 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     def fail(self, reason: str, now: int) -> Task:
         """The attempt failed; the next may begin at once. The result of an earlier one stays."""
         return msgspec.structs.replace(self, until=0, ended=now, failure=reason[:500] or "failed")
+
+
+def unknown_task(now: int, why: str) -> Task:
+    """Returns the task in place of one with a damaged row, of which an attempt may run: its lease
+    begins now and has the longest term. The number of its attempt, the time in seconds, is above
+    all numbers that were given before.
+    """
+    failure = f"its row could not be read, so its last result is lost and an attempt may be running: {why}"
+    return Task(now // 1000, now + TERM_MOST_MS, now, failure=failure[:500])
+
+
+def unpack_task(row: Updateable) -> Task:
+    """Returns the task of an object. Raises UnreadableRow for a damaged payload."""
+    try:
+        return Task.unpack(row.payload)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise UnreadableRow(row.key, str(error)) from error
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

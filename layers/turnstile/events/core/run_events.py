@@ -22,6 +22,10 @@ MAINTENANCE_DONE: Final = "turnstile.table.maintenance-done"
 RUNNING: Final = "running"
 IDLE: Final = "idle"
 
+REPLACED_GAP: Final = 1_000_000
+"""A gap of attempts that only a replaced row makes (``coordination.core.rows.unknown_task``): the
+numbers in it were never given."""
+
 ATTEMPTS_MAX: Final = 50
 """Attempts that get events at once, the newest: more of them between two looks were begun and ended
 within moments."""
@@ -50,7 +54,8 @@ def run_changes(key: str, mark: EventMark | None, head: TableHead, task: Task) -
         id = f"{head.table_id}/{type.rpartition('.')[2]}/{attempt}{again}"
         events.append(Event(id, type, head.table_id, head.name, time_ms, {"attempt": attempt, **data}))
 
-    for attempt in range(max(latest, task.attempt - ATTEMPTS_MAX) + 1, task.attempt + 1):
+    shown_max = ATTEMPTS_MAX if task.attempt - latest < REPLACED_GAP else 1
+    for attempt in range(max(latest, task.attempt - shown_max) + 1, task.attempt + 1):
         if open_attempt is not None:
             event(MAINTENANCE_DONE, open_attempt, 0, {"outcome": "unknown"})
         event(MAINTENANCE_STARTED, attempt, task.began if attempt == task.attempt else 0, {})

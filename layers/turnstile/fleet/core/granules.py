@@ -134,6 +134,12 @@ class Granules:
         """Marks granules to be read again. Until then the cached rows stay in use."""
         self._unread.update(dict.fromkeys(names))
 
+    def skip(self, names: Iterable[str]) -> None:
+        """Notes that the rows of these granules cannot be read: their owners stay unknown."""
+        for name in names:
+            self._unread.pop(name, None)
+            self._remove(name)
+
     def notice(self, me: MemberRow, members: Iterable[MemberRow], present: Collection[str]) -> None:
         """Marks logs to be read: of members with more ``moves`` than were read, and of members that
         are not ``present`` in the fleet any more.

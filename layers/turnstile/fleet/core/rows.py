@@ -202,6 +202,23 @@ def remove_member(key: str, member: MemberRow) -> tuple[Write, ...]:
     )
 
 
+def member_in_place(id: str, key: str, fleet: FleetRow, now: int, *, name: str, owned: int) -> MemberRow:
+    """Returns a row in place of a member's damaged one. It says that a member leaves which shows no
+    life: so the others take its granules over and remove it, as they do with a silent member. Its
+    process, if there is one, finds that its heartbeat is refused, and joins as another member.
+
+    Args:
+        name: as it was read last.
+        owned: the number of granules that have the member as their owner.
+        now: begins its counters, above all that were given before.
+    """
+    loads = dict.fromkeys(fleet.granules, 0)
+    return MemberRow(
+        key, id, name, "leaving", life=now, beat_ms=1, changes=now, moves=now, owned=owned, loads=loads, joined_at=now,
+        shown_at=now,
+    )  # fmt: skip
+
+
 # -- granules ----------------------------------------------------------------------------------------------------------
 
 

@@ -274,11 +274,18 @@ class UnreadableObj(StorageFault):
 
 class UnreadableRow(StorageFault):
     """A row of refs is damaged: it is neither read nor changed, and never taken for one that is not
-    there. ``details`` has ``row``."""
+    there. ``details`` has ``row``. ``effect``: what is refused because of it, for any caller."""
 
-    def __init__(self, key: str, why: str) -> None:
-        message = f"row '{key}' cannot be read: {why}"
+    def __init__(self, key: str, why: str, *, effect: str = "") -> None:
+        message = f"row '{key}' cannot be read: {f'{effect}: ' if effect else ''}{why}"
         remedy = (
             "restore this row from a backup: docs/operations.md, A row that cannot be read; other rows are not affected"
         )
         super().__init__(message, remedy=remedy, row=key)
+        self.effect = effect
+
+    def without_key(self) -> StorageFault:
+        """Returns the error for a caller that is no administrator: a key may have the name of
+        something that it may not see (I12)."""
+        message = "a row of the store cannot be read" + (f": {self.effect}" if self.effect else "")
+        return StorageFault(message, remedy="tell an administrator: 'turnstile doctor' and the log have the row's key")
