@@ -103,7 +103,8 @@ def test_something_else_with_the_name_of_the_table_for_rows_that_do_not_fit_refu
 
 
 def test_a_name_that_is_too_long_for_a_table_beside_it_refuses_rows_that_do_not_fit(realm: Realm) -> None:
-    fits, name = "t" * 246, "t" * 247
+    fits = "t" * 246
+    name = "t" * 247
     realm.must("POST", "/v1/catalogs/main/namespaces/sales/tables/t1/rename", {"name": fits})
     assert send("root", fits, [{"id": "x"}], query=QUARANTINE).status == 200
     realm.must("POST", f"/v1/catalogs/main/namespaces/sales/tables/{fits}/rename", {"name": name})

@@ -16,6 +16,7 @@ import pytest
 from tests.support.cli import run
 from tests.support.fakes.rows import ARROW, CSV, PARQUET, arrow_body, parquet_body
 from turnstile_client import Table, connect
+from turnstile_client.rows import RejectedRows
 from turnstile_server import Server
 
 ROWS = pa.table({"id": [1, 2], "city": ["Bern", None]})
@@ -114,3 +115,42 @@ def test_columns_that_the_table_lacks_are_added_from_every_client(server: Server
         {"id": 2, "score": None, "tags": ["a"], "open": None},
         {"id": 3, "score": None, "tags": None, "open": True},
     ]
+
+
+def test_rows_that_do_not_fit_go_into_the_table_beside_from_every_client(
+    server: Server, table: Table, tmp_path: Path
+) -> None:
+    told: list[RejectedRows] = []
+    version = table.append_rows([{"id": 1}, {"id": "x"}], on_rejected=told.append)
+    with table.producer(on_rejected=told.append) as rows:
+        rows.add({"id": 2}, {"id": 3, "unknown": 1})
+    file = tmp_path / "rows.csv"
+    file.write_text("id,city\n4,Bern\nfour,Bern\n")
+    ended = run("ingest", table.name, str(file), "--on-error", "quarantine", "--url", server.url)
+    assert ended.exit_code == 0, ended.output
+    said = " ".join(ended.output.split())
+    assert f"1 rows do not fit, and are in {table.name}_rejected: row 2 of batch 1: column 'id'" in said
+    again = run("ingest", table.name, str(file), "--on-error", "quarantine", "-o", "json", "--url", server.url)
+    assert (json.loads(again.stdout)["added"], json.loads(again.stdout)["rejected"]) == (1, 1)
+    assert version == 1
+    assert [(one.rows, one.table, one.problems[0]["place"]) for one in told] == [
+        (1, f"{table.name}_rejected", "row 2"),
+        (1, f"{table.name}_rejected", "line 2"),
+    ]
+    with connect(server.url) as lake:
+        rejected = lake.table(f"{table.name}_rejected").read(["column", "row"]).to_pylist()
+    assert sorted(row["row"] for row in rejected) == [
+        *['{"id":"four","city":"Bern"}'] * 2, '{"id":"x"}', '{"id":3,"unknown":1}',
+    ]  # fmt: skip
+    assert {row["column"] for row in rejected} == {"id", "unknown"}
+    refused = run("ingest", table.name, str(file), "--url", server.url)
+    assert refused.exit_code != 0
+    assert sorted(table.read(["id"])["id"].to_pylist()) == [1, 2, 4, 4]
+
+
+def test_a_request_that_sets_rows_apart_and_comes_again_tells_their_number_again(table: Table) -> None:
+    key = str(uuid4())
+    told: list[RejectedRows] = []
+    for _ in range(2):
+        assert table.append_rows([{"id": 1}, {"id": "x"}], id=key, on_rejected=told.append) == 1
+    assert [(one.rows, len(one.problems)) for one in told] == [(1, 1), (1, 0)]

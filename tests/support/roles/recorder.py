@@ -25,6 +25,7 @@ from tests.support.roles.policies import Call, Role
 from tests.support.roles.resolved import ACCOUNT, REGION
 from tests.support.store.backends import OBJS_TABLE, REFS_TABLE
 from turnstile.api.row_batches import REFUSED
+from turnstile.store.core.names import published_path
 
 TABLES: Final = {REFS_TABLE: "RefsTable", OBJS_TABLE: "ObjsTable"}
 _KEY: Final = {"RefsTable": "key", "ObjsTable": "space"}
@@ -48,6 +49,7 @@ _S3: Final = {
 }
 _PARTS: Final = ("UploadPart", "CompleteMultipartUpload")
 _DATA_FILE: Final = re.compile(r"part-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.snappy\.parquet")
+VERSION_ZERO: Final = published_path(0)
 _ABSENT: Final = ("NoSuchKey", "404", "NotFound")
 SESSION: Final = {
     "AccessKeyId": "ASIAAAAAAAAAAAAAAAAA",
@@ -246,6 +248,8 @@ def _plain(resource: str, root: str) -> str:
         return f"{start}main/sales/x/data/part-{uuid.UUID(int=0)}.snappy.parquet"
     if REFUSED in folder.split("/"):
         return f"{start}{REFUSED}/x/x.json"
+    if path.endswith(VERSION_ZERO):
+        return f"{start}main/sales/x/{VERSION_ZERO}"
     below = next((part for part in ("_delta_log", "metadata") if f"/{part}" in f"/{folder}"), "data")
     more = folder.partition(below)[2] if below != "data" else ""
     dash = name.split("-")[0] + "-" if name.startswith("snap-") else ""
