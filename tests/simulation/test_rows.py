@@ -17,6 +17,7 @@ MET = {
     "rows replayed",
     "rows sent again",
     "rows together",
+    "rows rejected",
     "evicted",
     "batches of several",
     "batches in part",

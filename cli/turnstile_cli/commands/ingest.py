@@ -86,7 +86,7 @@ def ingest(
         before = f", and {replayed} were there before" if replayed else ""
         out.say(f"{added} rows were added to {escape(str(name))}{before}; version {version}")
         if rejected:
-            out.say(f"{rejected} rows do not fit, and are in {escape(str(name))}_rejected{escape(example)}")
+            out.say(f"{rejected} rows that do not fit are in {escape(str(name))}_rejected{escape(example)}")
 
 
 def _problem(batch: int, rejected: dict[str, Any]) -> str:

@@ -129,12 +129,12 @@ def test_rows_that_do_not_fit_go_into_the_table_beside_from_every_client(
     ended = run("ingest", table.name, str(file), "--on-error", "quarantine", "--url", server.url)
     assert ended.exit_code == 0, ended.output
     said = " ".join(ended.output.split())
-    assert f"1 rows do not fit, and are in {table.name}_rejected: row 2 of batch 1: column 'id'" in said
+    assert f"1 rows that do not fit are in main.{table.name}_rejected: row 2 of batch 1: column 'id'" in said
     again = run("ingest", table.name, str(file), "--on-error", "quarantine", "-o", "json", "--url", server.url)
     assert (json.loads(again.stdout)["added"], json.loads(again.stdout)["rejected"]) == (1, 1)
     assert version == 1
     assert [(one.rows, one.table, one.problems[0]["place"]) for one in told] == [
-        (1, f"{table.name}_rejected", "row 2"),
+        (1, f"{table.name}_rejected", "line 2"),
         (1, f"{table.name}_rejected", "line 2"),
     ]
     with connect(server.url) as lake:

@@ -38,11 +38,17 @@ def prepare(state: State) -> None:
 
 def create(state: State, name: str, *features: str) -> str:
     """A registered table, made without faults; its uuid."""
+    return create_from(state, name, lambda now, table_id: version_zero(now, table_id, *features))
+
+
+def create_from(state: State, name: str, zero: Callable[[int, str], bytes]) -> str:
+    """A registered table, made without faults; its uuid. ``zero``: returns its version 0, by the
+    time and the uuid."""
     process = Process(state, "prepare", prone=False)
     process.free = True
     sandbox = CatalogSandbox(process)
     made = sandbox.staging.create(CATALOG, NAMESPACE, name)
-    raw = version_zero(state.scheduler.now, made.table_id, *features)
+    raw = zero(state.scheduler.now, made.table_id)
     SimStorages(process).open(made.location).put_if_absent(f"_delta_log/{0:020d}.json", raw)
     return sandbox.registrar.register(CATALOG, NAMESPACE, name, made.table_id).table_id
 

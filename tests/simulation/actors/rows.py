@@ -28,6 +28,9 @@ from turnstile.store.queue import Line
 
 _KEYS: Final = uuid.UUID(int=7)
 
+REJECTED_EVERY: Final = 3
+"""Each request with such an id has another row, which does not fit."""
+
 DELIVERED: Final = 900_001
 """The id of the row of the first record that is delivered."""
 
@@ -96,7 +99,10 @@ class RowSender:
     def _request(self) -> RowsRequest:
         self._sent += 1
         id = int(self._name.rpartition("-")[2]) * 1_000 + self._sent
-        return RowsRequest(self._table, b'{"id":%d}' % id, LINES, self._identity(id))
+        if id % REJECTED_EVERY:
+            return RowsRequest(self._table, b'{"id":%d}' % id, LINES, self._identity(id))
+        body = b'{"id":%d}\n{"id":"%d"}x' % (id, id)
+        return RowsRequest(self._table, body, LINES, self._identity(id), rejected_id=self._state.rejected_id)
 
     def _identity(self, id: int) -> Identity:
         if self._rng.random() < 0.5:
@@ -212,6 +218,9 @@ def is_added(state: State, request: RowsRequest, outcome: Callable[[], Any]) -> 
     if not isinstance(answer, Appended):
         return False
     state.auditor.seen["rows replayed" if answer.replayed else "rows added"] += 1
+    state.auditor.seen["rows rejected"] += answer.rejected
+    if answer.rejected != bool(request.rejected_id):
+        raise Violation("I26", f"{request.identity} is told of {answer.rejected} rejected rows")
     record = state.rows_at.setdefault(request.identity.text, answer.version)
     if record != answer.version:
         raise Violation("I26", f"{request.identity} is in version {record}, and in {answer.version}")

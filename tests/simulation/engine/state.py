@@ -62,6 +62,7 @@ class State:
         self.frozen_pauses = 0.0  # how often a sandbox is frozen in a pause between attempts
         self.ids = self._ticks = 0
         self.rows_at: dict[str, int] = {}  # the version that was told for the rows of a request
+        self.rejected_id = ""  # the table that takes rows which do not fit
         self._tokens: dict[str, int] = {}
         self._late: list[tuple[int, str, Callable[[], Any]]] = []
 
