@@ -150,7 +150,8 @@ class Recorder:
         if not call.action.startswith("s3:"):
             return
         lake, imports = (f"arn:aws:s3:::{root}" for root in (self._lake, self._imports))
-        if call.resource.startswith(lake + "/") and REFUSED not in call.resource:
+        is_created = call.action == "s3:PutObject" and call.resource.endswith(VERSION_ZERO)  # tables of the lake only
+        if call.resource.startswith(lake + "/") and REFUSED not in call.resource and not is_created:
             yield call._replace(resource=_plain(imports + call.resource.removeprefix(lake), self._imports))
         if call.resource == lake.partition("/")[0]:
             yield call._replace(resource=imports.partition("/")[0])
