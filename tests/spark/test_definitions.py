@@ -184,7 +184,8 @@ LIKE = {
 }
 
 
-QUICK = ("clustered", "identity", "mapped", "properties")
+QUICK = ("clustered", "properties")
+"""What is copied beside Delta's own copy, and most of what Delta copies."""
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in LIKE])

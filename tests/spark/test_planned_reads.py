@@ -51,7 +51,7 @@ def rows(frame: Any) -> list[Any]:
         pytest.param("price > 50.5 AND NOT (id IN (360, 361) OR day < '2026-06-01')", marks=pytest.mark.slow),
         "at >= '2026-01-10 02:30:00' AND at < TIMESTAMP'2026-01-10 05:30:00'",
         pytest.param("id % 7 = 2 AND length(part) > 3 AND id > 250", marks=pytest.mark.slow),
-        "part IS NULL",
+        pytest.param("part IS NULL", marks=pytest.mark.slow),
     ],
 )
 def test_rows_are_those_of_the_table(spark: Any, table: Any, where: str | None) -> None:

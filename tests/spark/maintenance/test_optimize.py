@@ -123,7 +123,14 @@ def partitioned(sql: Any, table: str) -> list[Any]:
     return rows(sql, table)
 
 
-@pytest.mark.parametrize("step", ["planned", pytest.param("rewritten", marks=pytest.mark.slow), "committed"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("planned", marks=pytest.mark.slow),  # nothing was done yet
+        pytest.param("rewritten", marks=pytest.mark.slow),
+        "committed",
+    ],
+)
 def test_a_run_that_is_killed_at_a_step_is_gone_on_with(lake: Any, sql: Any, name: str, step: str) -> None:
     """I1: committed rows stay, and no others appear."""
     table = f"lake.{name}"
@@ -247,6 +254,7 @@ def test_a_delete_that_read_what_was_rewritten_meanwhile_gets_deltas_conflict_an
     assert rows(sql, f"lake.{name}") == [row for row in before if row[0] != 3]
 
 
+@pytest.mark.slow  # the conflict is the one of a statement, above
 def test_a_transaction_that_changed_what_was_rewritten_meanwhile_runs_again_by_retry(
     lake: Any, sql: Any, name: str
 ) -> None:
@@ -316,6 +324,7 @@ def test_the_command_rewrites_and_says_what_it_did(
     assert main(["optimize", name, "--uri", file_server.url, "--z-order-by", "nothing"]) == 2
 
 
+@pytest.mark.slow  # as pages about transactions are: what they show is tested above
 def test_the_page_does_what_it_says(lake: Any, spark: Any) -> None:
     names = {"spark": spark, "lake": lake}
     blocks = [s for s in snippets() if s.page == "docs/maintenance.md" and s.language == "python"]

@@ -17,8 +17,8 @@ BOTH_IDS = {
     "row tracking in partitions": "(id BIGINT, k INT) PARTITIONED BY (k)"
     " TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'name')",
 }
-QUICK = ("deletion vectors", "row tracking and mapping by id")
-"""Each feature that keeps something of a rewritten row, once."""
+QUICK = ("row tracking and mapping by id",)
+"""All that is kept of a rewritten row; its deletions are deletion vectors, as in most tables."""
 MADE = {kind: text for kind, text in KINDS.items() if kind != "clustering"} | BOTH_IDS
 
 

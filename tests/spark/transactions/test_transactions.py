@@ -257,7 +257,7 @@ def test_what_was_made_outside_is_refused_inside(lake: Any, sql: Any, spark: Any
     [
         "CREATE TABLE lake.{0}_c (id INT)",
         pytest.param("DROP TABLE lake.{0}", marks=pytest.mark.slow),
-        "CREATE SCHEMA lake.{1}",
+        pytest.param("CREATE SCHEMA lake.{1}", marks=pytest.mark.slow),
         pytest.param("ALTER TABLE lake.{0} RENAME TO {0}_d", marks=pytest.mark.slow),
     ],
 )

@@ -4,7 +4,7 @@ by an evaluator of IAM's rules that is not this project's (ministack's)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
@@ -73,7 +73,6 @@ class Role:
 
     def allows(self, call: Call) -> bool:
         """Whether IAM would let the call through."""
-        parsed = self._parsed()
         context = dict(call.context)
         if call.keys:
             context["dynamodb:leadingkeys"] = list(call.keys)  # type: ignore[assignment]
@@ -81,9 +80,9 @@ class Role:
             f"arn:aws:sts::{ACCOUNT}:assumed-role/{self.name}/x", "AssumedRole", ACCOUNT, call.action, call.resource,
             REGION, service_context={name.lower(): value for name, value in context.items()},
         )  # fmt: skip
-        return bool(evaluate(asked, parsed).decision == "Allow")
+        return bool(evaluate(asked, self._parsed).decision == "Allow")
 
-    @lru_cache(maxsize=1)  # noqa: B019  (roles are few and live as long as their module)
+    @cached_property
     def _parsed(self) -> list[Any]:
         return [
             parse_policy_document({"Version": "2012-10-17", "Statement": statements})
@@ -138,4 +137,8 @@ def refused(roles: dict[str, Role], calls: Iterable[Call]) -> list[Call]:
 def unused(role: Role, calls: list[Call]) -> list[Grant]:
     """What the role grants and none of the calls needs: without it, all of them are allowed just
     the same."""
-    return [grant for grant in role.grants() if all(role.without(grant).allows(call) for call in calls)]
+    return [grant for grant in role.grants() if _does_without(role.without(grant), calls)]
+
+
+def _does_without(rest: Role, calls: list[Call]) -> bool:
+    return all(rest.allows(call) for call in calls)
