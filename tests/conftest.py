@@ -167,7 +167,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         # JVM has 48 MB for compiled code, which is full after some minutes: it then removes code
         # and compiles it again.
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-        f"-Xmn500m -XX:ReservedCodeCacheSize=256m",
+        # Hadoop starts chmod and readlink for each file: without a helper process in between.
+        f"-Xmn500m -XX:ReservedCodeCacheSize=256m -Djdk.lang.Process.launchMechanism=VFORK",
         "spark.driver.memory": "2g",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
