@@ -57,6 +57,39 @@ class Conformer:
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    def misfits(self, batch: pa.RecordBatch) -> Iterator[tuple[int, str, str]]:
+        """Yields the position of each row that ``conform`` refuses, once, with its first column
+        that does not fit and the problem. Costs a conversion of the batch, and some small ones for
+        each such row."""
+        fitting: list[int] | None = None
+        for column, place in zip(self.schema, self._places, strict=True):
+            if place is None:
+                continue
+            values = batch.column(place)
+            if fitting is not None:
+                values = values.take(pa.array(fitting, pa.int64()))
+            bad = set[int]()
+            for at, problem in _misfits_in(values, column, 0):
+                bad.add(at)
+                yield (at if fitting is None else fitting[at]), column.name, problem
+            if bad:
+                there = range(batch.num_rows) if fitting is None else fitting
+                fitting = [position for at, position in enumerate(there) if at not in bad]
+
+
+def _misfits_in(values: pa.Array, column: pa.Field, first: int) -> Iterator[tuple[int, str]]:
+    """The positions of values that do not fit, found by halves, and the problems. ``first``: the
+    position of the first value."""
+    try:
+        _cast(values, column)
+    except DataMismatch as error:
+        if len(values) == 1:
+            yield first, str(error)
+            return
+        half = len(values) // 2
+        yield from _misfits_in(values.slice(0, half), column, first)
+        yield from _misfits_in(values.slice(half), column, first + half)
+
 
 def _check_type(given: pa.DataType, wanted: pa.DataType, name: str) -> None:
     if types.is_null(given) or given == wanted:

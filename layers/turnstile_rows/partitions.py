@@ -45,6 +45,20 @@ def partition_text(value: Any, name: str) -> str | None:
     return str(value)
 
 
+def partition_misfits(values: pa.Array, name: str) -> Iterator[tuple[int, str]]:
+    """Yields the positions of values that no partition can have, and the problems."""
+    for value in pc.unique(values):
+        try:
+            partition_text(value.as_py(), name)
+        except (DataMismatch, ValueError, OverflowError) as error:
+            found = str(error) if isinstance(error, DataMismatch) else _no_year(name, error)
+            yield from ((at, found) for at in pc.indices_nonzero(pc.equal(values, value)).to_pylist())
+
+
+def _no_year(name: str, error: Exception) -> str:
+    return f"partition column {name!r} has a value before the year 1, or after 9999: {error}"
+
+
 def _bytes_text(value: bytes, name: str) -> str:
     try:
         return partition_text(value.decode(), name) or ""
@@ -105,7 +119,7 @@ def _first(rows: pa.RecordBatch, name: str) -> Any:
     try:
         return rows.column(name)[0].as_py()
     except (ValueError, OverflowError) as error:
-        raise DataMismatch(f"partition column {name!r} has a value before the year 1, or after 9999: {error}") from None
+        raise DataMismatch(_no_year(name, error)) from None
 
 
 def split(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Texts, pa.RecordBatch]]:

@@ -47,6 +47,14 @@ class RejectedRows:
     problems: tuple[Mapping[str, str], ...]
 
 
+@dataclass(frozen=True)
+class RowsAnswer:
+    """The version that has the rows of a request, and those that do not fit, if there are some."""
+
+    version: int
+    rejected: RejectedRows | None = None
+
+
 OnRejected = Callable[[RejectedRows], object]
 
 
@@ -80,7 +88,8 @@ class RowAppends:
             evolve: add the columns to the table that the rows have and it lacks.
             on_rejected: called with a :class:`RejectedRows` where rows do not fit. They are added
                 to the table ``<name>_rejected`` beside this one, in the same commit; by default a
-                row that does not fit has all refused.
+                row that does not fit has all refused. An error that it raises comes after the
+                commit: all rows are added.
 
         Returns:
             The version that has the rows.
@@ -93,7 +102,12 @@ class RowAppends:
         """
         content, media = _encode(rows)
         headers = {"Idempotency-Key": id or str(uuid.uuid4()), "Content-Type": media}
-        return self.send_rows(content, headers, wait_published=wait_published, evolve=evolve, on_rejected=on_rejected)
+        answer = self.send_rows(
+            content, headers, wait_published=wait_published, evolve=evolve, quarantine=on_rejected is not None
+        )
+        if on_rejected is not None and answer.rejected is not None:
+            on_rejected(answer.rejected)
+        return answer.version
 
     def producer(
         self,
@@ -125,10 +139,10 @@ class RowAppends:
         *,
         wait_published: bool = False,
         evolve: bool = False,
-        on_rejected: OnRejected | None = None,
-    ) -> int:
-        """Sends a request with rows until there is an answer; returns the version. Its identity is
-        in ``headers``, so that it may be sent again. Raises as :meth:`append_rows`."""
+        quarantine: bool = False,
+    ) -> RowsAnswer:
+        """Sends a request with rows until there is an answer. Its identity is in ``headers``, so
+        that it may be sent again. Raises as :meth:`append_rows`."""
         until = time.monotonic() + self._deadline
         is_open = False
 
@@ -141,7 +155,7 @@ class RowAppends:
                     dict(headers),
                     wait_published=wait_published,
                     evolves=evolve,
-                    quarantines=on_rejected is not None,
+                    quarantines=quarantine,
                 )
             except ApiError as e:
                 is_open = is_open or e.ambiguous
@@ -155,10 +169,12 @@ class RowAppends:
             id = headers.get("Idempotency-Key") or f"{headers['Turnstile-Producer']}, {headers['Turnstile-Sequence']}"
             text = f"{self.name}: it is unknown whether the rows of {id} were added: {e}"
             raise OutcomeUnknown(text, self.name, id) from e
-        if on_rejected is not None and (rejected := answer.get("rejected")):
-            problems = tuple(rejected.get("problems", ()))
-            on_rejected(RejectedRows(int(rejected["rows"]), f"{self.name}_rejected", problems))
-        return int(answer["version"])
+        rejected = answer.get("rejected")
+        if rejected is None:
+            return RowsAnswer(int(answer["version"]))
+        problems = tuple(rejected.get("problems", ()))
+        beside = RejectedRows(int(rejected["rows"]), f"{self.name}_rejected", problems)
+        return RowsAnswer(int(answer["version"]), beside)
 
 
 class Producer:
@@ -233,12 +249,17 @@ class Producer:
         try:
             headers = {**identity, "Content-Type": _LINES}
             content = b"\n".join(batch)
-            self.version = self._table.send_rows(content, headers, evolve=self._evolve, on_rejected=self._on_rejected)
+            answer = self._table.send_rows(
+                content, headers, evolve=self._evolve, quarantine=self._on_rejected is not None
+            )
         except ApiError as e:
             if not e.transient:
                 self._end_batch()
             raise
+        self.version = answer.version
         self._end_batch()
+        if self._on_rejected is not None and answer.rejected is not None:
+            self._on_rejected(answer.rejected)
 
     def _end_batch(self) -> None:
         self._unsent = []

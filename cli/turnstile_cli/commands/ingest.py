@@ -72,10 +72,13 @@ def ingest(
                 example = example or _problem(number, refused)
                 show(added + replayed + rejected, None)
     except CliError as error:
-        if added:
+        if done := added + rejected:
             error.message += f"; {added} rows before these were added, up to version {version}"
+            error.message += f", and {rejected} rejected" if rejected else ""
             if producer is None:
-                error.remedy += "; remove these from the file before it is sent again, or use --producer"
+                error.remedy += (
+                    f"; remove the first {done} rows from the file before it is sent again, or use --producer"
+                )
         raise
     if output is Format.JSON:
         counts = {"added": added, "replayed": replayed, "rejected": rejected}

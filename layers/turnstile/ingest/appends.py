@@ -21,8 +21,8 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.ingest.budget import ByteBudget
 from turnstile.ingest.core.errors import InvalidRows
-from turnstile.ingest.turns import Appended, RowsRequest, WaitingRows, engine_error, run_batch, run_turn
-from turnstile.ingest.writing import Tools
+from turnstile.ingest.turns import Appended, RowsRequest, WaitingRows, convert, run_batch, run_turn
+from turnstile.ingest.writing import Tools, current_head, engine_error
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import Limits
@@ -106,7 +106,8 @@ class RowAppender:
                 return self._append(catalog, request)
             except InvalidRows:
                 if rejected_table is not None and not request.rejected_id:
-                    request = msgspec.structs.replace(request, rejected_id=rejected_table())
+                    if self._has_rejects(request):
+                        request = msgspec.structs.replace(request, rejected_id=rejected_table())
                     continue
                 if not request.evolves:
                     raise
@@ -116,6 +117,13 @@ class RowAppender:
                 if refused is not None:
                     return refused
         return self._append(catalog, request)
+
+    def _has_rejects(self, request: RowsRequest) -> bool:
+        """Whether rows of the request do not fit the table as it is now. Raises InvalidRows and
+        TooLarge for a body that is refused as a whole, before a table for its rows is created."""
+        head = current_head(self._world, request.table_id)
+        splitting = msgspec.structs.replace(request, rejected_id=request.table_id)
+        return bool(convert(splitting, self._tools.definition_of(head)).rejects)
 
     def append_many(
         self, catalog: str, requests: Sequence[RowsRequest], until_ms: int

@@ -15,16 +15,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnstile.delta.commits import check_readable, read_head
 from turnstile.delta.core.decide import Refused, not_active
 from turnstile.delta.core.head import ACTIVE
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatified, GroupRequest
-from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.evolution import new_columns, with_columns
 from turnstile.ingest.turns import CHANGING, RowsRequest, convert
-from turnstile.ingest.writing import ENGINE, Tools, require_inline
+from turnstile.ingest.writing import ENGINE, Tools, current_head, require_inline
 from turnstile_rows.commits import add_columns
 from turnstile_rows.definitions import Definition
 
@@ -43,9 +41,7 @@ def evolve(tools: Tools, metadata: MetadataStore, request: RowsRequest) -> Refus
         StorageFault, Throttled: nothing was added.
     """
     for _ in range(_ATTEMPTS):
-        head = read_head(tools.world, request.table_id)
-        head = seen_one(tools.world, head) if head.undecided else head
-        check_readable(head)
+        head = current_head(tools.world, request.table_id)
         if head.state != ACTIVE:
             return not_active(head)
         definition = tools.definition_of(head)

@@ -10,32 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.create import Registrar, Staging
-from turnstile.catalog.reader import CatalogReader
-from turnstile.delta.commits import check_readable, read_head
+from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE
 from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import encode_parts, parts_of
 from turnstile.ingest.core.identity import Identity
 from turnstile.ingest.core.rejects import COMMENT, SUFFIX, Reject, batch_of, definition_to_be
-from turnstile.ingest.writing import ENGINE, Tools, name_files, require_inline, write_files
-from turnstile.rights.grants import Principal, owner_for
+from turnstile.ingest.writing import ENGINE, Tools, current_head, engine_error, name_files, require_inline, write_files
+from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import AlreadyExists, ErrorType, NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.names import NAME_BYTES_MAX, published_path
 from turnstile.store.ports import World
 from turnstile_rows.commits import append, version_zero
-from turnstile_rows.errors import DataMismatch
+from turnstile_rows.errors import DataMismatch, Unsupported
 
 _REMEDY: Final = "rename it, or send the request without on_error=quarantine"
 
 
 class RejectedTables:
-    """Finds and creates tables of rejected rows.
+    """Finds and creates tables of rejected rows. Such a table has the owner of the table that
+    refuses the rows, so that a sender reads no rows of another one.
 
-        1  find       the name below the namespace of the table that refuses the rows
+        1  find       the name beside the table that refuses the rows
         2  create     where there is none: a staging table, its version 0, and its registration
 
     A crash in step 2 leaves a staging table, which gc collects. Of two requests that create the
@@ -54,53 +54,60 @@ class RejectedTables:
         namespace: Path,
         name: str,
         *,
-        principal: Principal,
         may_append: Callable[[str], object],
-        may_create: Callable[[], object],
+        may_create: Callable[[str], object],
     ) -> str:
-        """Returns the id of the table of rejected rows of a table, which is created for
-        ``principal`` where there is none.
+        """Returns the id of the table of rejected rows of a table, which is created where there is
+        none. Requires that the principal may append to the table.
 
         Args:
-            may_append: is called with the name of the table if it is there; raises PermissionDenied
-                unless the principal may append to it.
-            may_create: is called before the table is created; raises PermissionDenied unless the
-                principal may create tables in the namespace.
+            may_append: is called with the name of another table or entity that is there; raises
+                PermissionDenied unless the principal may append to it.
+            may_create: is called with the name before the table is created; raises PermissionDenied
+                unless the principal may create tables in the namespace.
 
         Raises:
             InvalidRows: the name is too long.
-            UnsupportedTable: something else has the name.
+            UnsupportedTable: something else has the name, or a table of another owner.
             StorageFault, Throttled: the store does not answer.
         """
-        rejected = name + SUFFIX
+        table = self._view(catalog).table(namespace, name)
+        rejected = table.name + SUFFIX
         if len(rejected.encode()) > NAME_BYTES_MAX:
             text = f"rows do not fit, and the name of a table for them, {rejected!r}, is over {NAME_BYTES_MAX} bytes"
             raise InvalidRows(text, field="on_error", remedy="correct the rows, or give the table a shorter name")
         found = self._find(catalog, namespace, rejected)
-        if found is not None:
-            may_append(rejected)
-            return found
-        may_create()
-        try:
-            return self._create(catalog, namespace, rejected, principal)
-        except AlreadyExists:
-            found = self._find(catalog, namespace, rejected)
+        if found is None:
+            may_create(rejected)
+            try:
+                return self._create(catalog, namespace, rejected, table.access.owner)
+            except AlreadyExists:
+                found = self._find(catalog, namespace, rejected)
             if found is None:
-                raise _other_entity(namespace, rejected) from None
+                raise _other_entity(namespace, rejected)
+        if found.access.owner != table.access.owner:
             may_append(rejected)
-            return found
+            full = dotted_name(*namespace, rejected)
+            problem = f"rows do not fit, and {full} belongs to another owner than the table"
+            raise UnsupportedTable(problem, field="on_error", remedy=_REMEDY)
+        if self._world.refs.read(self._world.space.table(found.table_id)) is None:
+            may_append(rejected)
+            raise _other_entity(namespace, rejected)
+        return found.table_id
 
-    def _find(self, catalog: str, namespace: Path, name: str) -> str | None:
+    def _view(self, catalog: str) -> View:
+        return View(self._reader.current(catalog), self._reader.store)
+
+    def _find(self, catalog: str, namespace: Path, name: str) -> Table | None:
         try:
-            table_id = self._reader.resolve(catalog, namespace, name).table_id
+            return self._view(catalog).table(namespace, name)
         except NotFound:
             return None
-        if self._world.refs.read(self._world.space.table(table_id)) is None:
-            raise _other_entity(namespace, name)
-        return table_id
 
-    def _create(self, catalog: str, namespace: Path, name: str, principal: Principal) -> str:
-        staging = self._staging.create(catalog, namespace, name, creator=owner_for(principal))
+    def _create(self, catalog: str, namespace: Path, name: str, owner: str) -> str:
+        """Creates the table as its owner would."""
+        principal = Principal(owner) if owner else OPERATOR
+        staging = self._staging.create(catalog, namespace, name, creator=owner)
         definition = definition_to_be(staging.required_features, staging.required_properties)
         now = self._world.clock.now_ms()
         ids = self._world.ids
@@ -121,12 +128,11 @@ def append_rejects(tools: Tools, table_id: str, rejects: Sequence[tuple[Identity
     Raises:
         StateConflict: the table was dropped, or takes no commits.
         UnsupportedTable: it was not made for rejected rows, or needs what only an engine does.
+        TooLarge: the rows are too many for one commit.
         StorageFault, Throttled: nothing was added.
     """
     try:
-        head = read_head(tools.world, table_id)
-        head = seen_one(tools.world, head) if head.undecided else head
-        check_readable(head)
+        head = current_head(tools.world, table_id)
     except NotFound:
         problem = "the table of rejected rows was dropped meanwhile"
         remedy = "send the same request again"
@@ -145,6 +151,8 @@ def append_rejects(tools: Tools, table_id: str, rejects: Sequence[tuple[Identity
     except DataMismatch as error:
         text = f"rows do not fit, and {head.name} is no table of rejected rows: {error}"
         raise UnsupportedTable(text, remedy=_REMEDY) from None
+    except Unsupported as error:
+        raise engine_error(error) from None
     files = name_files(tools.world, encoded)
     txn = tools.world.ids.uuid()
     content = append(txn, now, head.latest, files=files, definition=definition, engine=ENGINE).encode()

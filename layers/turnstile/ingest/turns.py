@@ -19,6 +19,7 @@ sends the same request again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -38,14 +39,13 @@ from turnstile.ingest.core.files import Parts, encode_parts, parts_of
 from turnstile.ingest.core.identity import Identity, digest_in, digest_of, rejected_in, remembering_row, txn_in
 from turnstile.ingest.core.rejects import Reject
 from turnstile.ingest.rejected import append_rejects
-from turnstile.ingest.writing import ENGINE, Tools, name_files, require_inline, write_files
+from turnstile.ingest.writing import ENGINE, Tools, engine_error, name_files, require_inline, write_files
 from turnstile.store.core.errors import (
     OutcomeUnknown,
     StorageFault,
     Throttled,
     TooLarge,
     TurnstileError,
-    UnsupportedTable,
 )
 from turnstile.store.core.writes import Row
 from turnstile.store.queue import Line, Waiting, WaitingQueue, copy_of
@@ -57,6 +57,8 @@ CHANGING: Final = msgspec.structs.replace(CONTENDED, remedy="send the same reque
 """The refusal after the last attempt; nothing was added."""
 
 _ATTEMPTS: Final = 5
+_MEMBER: Final = re.compile(r"commits\[(\d{1,3})\]", re.ASCII)
+"""How the field of an error names a member of a group."""
 PROBLEMS: Final = 10
 """Rejected rows that the answer to a request shows."""
 _TURN_BYTES: Final = 8 * 1024 * 1024
@@ -105,11 +107,6 @@ class WaitingRows(Waiting[Appended | Refused]):
         return self._outcome if isinstance(self._outcome, Refused) else None
 
 
-def engine_error(error: Unsupported) -> UnsupportedTable:
-    """The refusal of a table that needs an engine."""
-    return UnsupportedTable(str(error), remedy="write the rows with an engine that does")
-
-
 class Converted(msgspec.Struct, frozen=True):
     """The rows of a request in the columns of its table, their number, and the rows that do not
     fit."""
@@ -151,7 +148,7 @@ def run_turn(tools: Tools, queue: WaitingQueue[WaitingRows], line: Line[WaitingR
     """Settles the own request, the first of the line, and others on the way."""
     while not own.is_settled:
         taken = queue.take(line)
-        group = _fitting(taken)
+        group = _select(taken)
         try:
             _attempt(tools, own.request.table_id, group)
         except TurnstileError as error:  # it says nothing of one request in particular
@@ -170,7 +167,7 @@ def run_batch(tools: Tools, batch: Sequence[WaitingRows], most: int, until_ms: i
     commit, or the end of the time, is the outcome of all requests that are left."""
     while left := [waiting for waiting in batch if not waiting.is_settled]:
         failure: Refused | TurnstileError | None = None
-        group = _fitting(left[:most])
+        group = _select(left[:most])
         try:
             require_time(tools.world.clock.now_ms(), until_ms)
             _attempt(tools, group[0].request.table_id, group)
@@ -185,7 +182,7 @@ def run_batch(tools: Tools, batch: Sequence[WaitingRows], most: int, until_ms: i
                 waiting.settle(failure if isinstance(failure, Refused) else copy_of(failure))
 
 
-def _fitting(taken: Sequence[WaitingRows]) -> list[WaitingRows]:
+def _select(taken: Sequence[WaitingRows]) -> list[WaitingRows]:
     """The requests that are tried together: none twice, and not too many bytes. The others keep
     their place in the line."""
     group: list[WaitingRows] = []
@@ -270,13 +267,13 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
         encoded = encode_parts([one.converted.parts for one in judged], definition)
         files = name_files(tools.world, encoded)
         txn, content = _content(tools, head, definition, judged, files)
+        rejected = _rejected_commits(tools, judged)
     except TooLarge as error:
         if len(judged) == 1:
             judged[0].waiting.settle(error)  # it says nothing of the other requests
             return
         _commit(tools, head, definition, judged[: len(judged) // 2])
         return
-    rejected = _rejected_commits(tools, judged)
     if any(one.waiting.is_settled for one in judged):
         return  # the others are tried again without them
     write_files(tools.world, head.location, files, encoded)
@@ -294,6 +291,15 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
         answer = tools.groups.commit(GroupRequest(tools.world.ids.uuid(), (request, *rejected), rows=rows))
     except RowsTaken as taken:
         _settle_taken(tools, head, taken, txn, judged)
+        return
+    except TurnstileError as error:
+        table_id = _rejected_table_in(error, rejected)
+        if not table_id:
+            raise
+        for one in judged:
+            if _rejected_id(one) == table_id:
+                one.waiting.settle(copy_of(error))
+        _end_attempt(judged)
         return
     if isinstance(answer, GroupRatified):
         _settle_ratified(judged, answer.members[0].version)
@@ -318,9 +324,18 @@ def _rejected_id(judged: _Judged) -> str:
     return judged.waiting.request.rejected_id if judged.converted.rejects else ""
 
 
+def _rejected_table_in(error: TurnstileError, commits: Sequence[CommitRequest]) -> str:
+    """The table of rejected rows that an error of the group is about, by its field; empty where it
+    is about another table, or none."""
+    match = _MEMBER.match(error.field or "")
+    at = int(match[1]) if match else 0
+    return commits[at - 1].table_id if 0 < at <= len(commits) else ""
+
+
 def _rejected_commits(tools: Tools, judged: Sequence[_Judged]) -> list[CommitRequest]:
     """The commits of the rows that do not fit, one for each table of rejected rows; their files are
-    written. A request whose rows such a table does not take is settled."""
+    written. A request whose rows such a table does not take is settled. Raises TooLarge where those
+    of several requests are too many together."""
     commits = []
     for table_id in dict.fromkeys(filter(None, map(_rejected_id, judged))):
         of_table = [one for one in judged if _rejected_id(one) == table_id]
@@ -328,6 +343,8 @@ def _rejected_commits(tools: Tools, judged: Sequence[_Judged]) -> list[CommitReq
             rejects = [(one.waiting.request.identity, one.converted.rejects) for one in of_table]
             commits.append(append_rejects(tools, table_id, rejects))
         except TurnstileError as error:
+            if isinstance(error, TooLarge) and len(of_table) > 1:
+                raise
             for one in of_table:
                 one.waiting.settle(copy_of(error))
     return commits

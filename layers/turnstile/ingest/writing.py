@@ -7,16 +7,19 @@ from typing import Final
 
 import msgspec
 
+from turnstile.delta.commits import check_readable, read_head
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.transactions.groups import GroupRatifier
+from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.files import EncodedFile
 from turnstile.ingest.core.identity import Identity
-from turnstile.store.core.errors import TooLarge
+from turnstile.store.core.errors import TooLarge, UnsupportedTable
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
 from turnstile_rows.commits import DataFile
 from turnstile_rows.definitions import Definition
+from turnstile_rows.errors import Unsupported
 
 ENGINE: Final = "turnstile-rows"
 
@@ -37,6 +40,19 @@ class Tools(msgspec.Struct, frozen=True):
         if not text:
             return ""
         return self.world.space.request(catalog, identity.principal, f"rows/{table_id}/{text}")
+
+
+def current_head(world: World, table_id: str) -> TableHead:
+    """Returns a table's HEAD as readers see it. Raises NotFound."""
+    head = read_head(world, table_id)
+    head = seen_one(world, head) if head.undecided else head
+    check_readable(head)
+    return head
+
+
+def engine_error(error: Unsupported) -> UnsupportedTable:
+    """The refusal of a table that needs an engine."""
+    return UnsupportedTable(str(error), remedy="write the rows with an engine that does")
 
 
 def name_files(world: World, files: Sequence[EncodedFile]) -> list[DataFile]:

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from tests.support.access.realm import USERS, Realm
+from tests.support.fakes import delta
 from tests.support.functions import Answer, Function, Http, function
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA
 from tests.support.unity import V1
 from tests.support.v1 import refused
 from turnstile.catalog.services import build
+from turnstile.store.core.names import published_path
 
 KEY = "0197c9a0-0000-7000-8000-000000000001"
 QUARANTINE = "on_error=quarantine"
+NS = "/v1/catalogs/main/namespaces/sales"
 
 
 @functools.cache
@@ -65,7 +68,7 @@ def test_rows_are_added_with_modify_only(realm: Realm, by_name: bool) -> None:
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_i12_the_table_for_rows_that_do_not_fit_is_made_and_used_by_the_rights_of_the_sender(
+def test_i12_the_table_for_rows_that_do_not_fit_is_made_by_the_right_to_create_tables_and_its_owners(
     realm: Realm, by_name: bool
 ) -> None:
     table = "t1" if by_name else realm.table
@@ -75,17 +78,48 @@ def test_i12_the_table_for_rows_that_do_not_fit_is_made_and_used_by_the_rights_o
         realm.grant("schema", "main.sales", user, "USE SCHEMA")
         realm.grant("table", "main.sales.t1", user, "MODIFY")
     before = realm.state()
-    refused(send("ann", table, bad, query=QUARANTINE), 403, "PermissionDenied")
+    error = refused(send("ann", table, bad, query=QUARANTINE), 403, "PermissionDenied")
+    assert "may not modify table: table 'main.sales.t1_rejected'" in error["message"]
     assert realm.state() == before
     realm.grant("schema", "main.sales", "ann", "CREATE TABLE")
-    assert send("ann", table, bad, query=QUARANTINE).json["rejected"]["rows"] == 1
-    assert send("ann", table, bad, query=QUARANTINE).json["rejected"]["rows"] == 1
-    before = realm.state()
-    refused(send("bob", table, bad, query=QUARANTINE), 403, "PermissionDenied")
-    assert realm.state() == before
-    assert send("bob", table, [{"id": 2}], query=QUARANTINE).json["rows"] == 1
-    realm.grant("table", "main.sales.t1_rejected", "bob", "MODIFY")
-    assert send("bob", table, bad, query=QUARANTINE).json["rejected"]["rows"] == 1
+    for user in ("ann", "ann", "bob"):
+        assert send(user, table, bad, query=QUARANTINE).json["rejected"]["rows"] == 1
+    for user in ("ann", "bob"):
+        plan = realm.ask(user, "GET", "/v1/catalogs/main/namespaces/sales/tables/t1_rejected")
+        assert plan.status in (403, 404), "a sender reads no rows of another one"
+
+
+@pytest.mark.parametrize("kind", ["table of another owner", "external table", "nothing"])
+def test_i12_a_sender_without_the_right_to_create_tables_learns_nothing_of_a_name_that_is_taken(
+    realm: Realm, kind: str
+) -> None:
+    realm.grant("catalog", "main", "ann", "USE CATALOG")
+    realm.grant("schema", "main.sales", "ann", "USE SCHEMA")
+    realm.grant("table", "main.sales.t1", "ann", "MODIFY")
+    if kind == "external table":
+        realm.must("POST", f"{V1}/catalogs/main/schemas/sales/tables/e1/rename", {"new-name": "t1_rejected"})
+        realm.grant("table", "main.sales.t1_rejected", "bob", "MODIFY")
+    elif kind == "table of another owner":
+        realm.grant("schema", "main.sales", "bob", "USE SCHEMA", "CREATE TABLE")
+        realm.grant("catalog", "main", "bob", "USE CATALOG")
+        made = realm.ask("bob", "POST", f"{NS}/staging-tables", {"name": "t1_rejected"}).json
+        zero = delta.version_zero("zero", realm.world.clock.now_ms())
+        realm.world.storages.open(made["location"]).put_if_absent(published_path(0), zero)
+        registered = realm.ask("bob", "POST", f"{NS}/tables", {"name": "t1_rejected", "table_id": made["table_id"]})
+        assert registered.status == 201, registered.text
+    error = refused(send("ann", "t1", [{"id": "x"}], query=QUARANTINE), 403, "PermissionDenied")
+    assert error["message"] == "rows do not fit, and 'ann' may not modify table: table 'main.sales.t1_rejected'"
+
+
+def test_i12_a_table_of_another_owner_takes_no_rejected_rows(realm: Realm) -> None:
+    """Its owner would read the rows of all senders."""
+    realm.grant("catalog", "main", "bob", "USE CATALOG", "USE SCHEMA", "CREATE TABLE")
+    made = realm.ask("bob", "POST", f"{NS}/staging-tables", {"name": "t1_rejected"}).json
+    zero = delta.version_zero("zero", realm.world.clock.now_ms())
+    realm.world.storages.open(made["location"]).put_if_absent(published_path(0), zero)
+    realm.ask("bob", "POST", f"{NS}/tables", {"name": "t1_rejected", "table_id": made["table_id"]})
+    error = refused(send("root", "t1", [{"id": "x"}], query=QUARANTINE), 400, "UnsupportedTable", "on_error")
+    assert "belongs to another owner than the table" in error["message"]
 
 
 @pytest.mark.parametrize("kind", ["external table", "namespace"])
@@ -124,7 +158,6 @@ def test_i26_the_key_of_another_principal_is_another_request(realm: Realm) -> No
 
 
 def test_a_conflict_shows_no_content_of_other_commits(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.fakes import delta
     from turnstile.ingest import turns
 
     monkeypatch.setattr(turns, "_ATTEMPTS", 1)

@@ -26,9 +26,11 @@ from tests.support.fakes.rows import (
     parquet_body,
     struct_of,
 )
+from turnstile.ingest.core import bodies
 from turnstile.ingest.core.bodies import rows_of, split_rows
 from turnstile.ingest.core.errors import InvalidRows
-from turnstile.ingest.core.rejects import SCHEMA, Misfits, Reject, batch_of, definition_to_be, reject_of, text_of
+from turnstile.ingest.core.files import parts_of
+from turnstile.ingest.core.rejects import SCHEMA, Misfits, Reject, Rejects, batch_of, definition_to_be, text_of
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.errors import DataMismatch
 
@@ -147,6 +149,77 @@ def test_the_limit_of_rejected_rows_names_a_problem(monkeypatch: pytest.MonkeyPa
     assert (caught.value.details, caught.value.field) == ({"limit": 2}, "body")
 
 
+def test_the_texts_of_rejected_rows_are_bounded_by_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON of a row of CSV repeats the names of all columns."""
+    monkeypatch.setattr("turnstile.ingest.core.rejects.BYTES_MORE", 0)
+    names = [f"column_with_a_long_name_{at}" for at in range(20)]
+    table = definition_of(*(column(name, "long") for name in names))
+    row = "x" + "," * 19 + "\n"
+    header = ",".join(names) + "\n"
+    with pytest.raises(TooLarge, match="take too many bytes"):
+        split_rows((header + row * 10).encode(), CSV, table)
+    assert len(split_rows((header + row).encode(), CSV, table)[1]) == 1
+    rejects = Rejects(2)
+    rejects.add("row 1", InvalidRows("bad"), "12ä")
+    with pytest.raises(TooLarge):
+        rejects.add("row 2", InvalidRows("bad"), "5")
+
+
+def test_a_row_of_arrow_is_measured_before_its_text_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.ingest.core.rejects.BYTES_MORE", 0)
+    monkeypatch.setattr(bodies, "_text_of_row", lambda _: pytest.fail("the text is made"))
+    value = pa.array(["x" * 100_000], pa.string()).dictionary_encode()
+    rows = pa.table({"id": pa.array([None], pa.int64()), "text": value.take(pa.array([0]))})
+    with pytest.raises(TooLarge, match="take too many bytes"):
+        split_rows(parquet_body(rows, compression="zstd"), PARQUET, TABLE)
+
+
+def test_a_row_with_a_million_unknown_names_costs_one_problem() -> None:
+    names = ",".join(f'"n{at}":1' for at in range(20_000))
+    body = b'{"id": 1}\n' * 20_000 + f"{{{names}}}".encode()
+    _, [reject] = split_rows(body, LINES, TABLE)
+    assert (reject.place, reject.column) == ("line 20001", "n0")
+
+
+def test_a_column_in_too_many_spellings_refuses_the_body() -> None:
+    names = ["TEXT", "Text", "tEXT", "teXT", "texT", "TExt", "TEXt", "text", "tExt"]
+    with pytest.raises(InvalidRows, match="spelled in more than 8 ways"):
+        split_rows(b"\n".join(f'{{"id": 1, "{name}": "a"}}'.encode() for name in names), LINES, TABLE)
+    assert split_rows(b"\n".join(f'{{"id": 1, "{name}": "a"}}'.encode() for name in names[:8]), LINES, TABLE)[1] == []
+
+
+@pytest.mark.parametrize("media", [JSON, LINES, CSV, ARROW, PARQUET])
+def test_a_value_that_no_partition_can_have_sets_its_row_apart(media: str) -> None:
+    table = definition_of(*TABLE.fields, partitions=["text"])
+    rows = [{"id": 1, "ratio": None, "text": "a"}, {"id": 2, "ratio": None, "text": ""}]
+    body = b'id,ratio,text\n1,,a\n2,,""\n' if media == CSV else body_of(rows, media)
+    batches, [reject] = split_rows(body, media, table)
+    assert (sum(batch.num_rows for batch in batches), reject.column) == (1, "text")
+    assert "an empty text is null" in reject.problem
+    with pytest.raises(InvalidRows if media not in (ARROW, PARQUET) else DataMismatch, match="an empty text is null"):
+        parts_of(rows_of(body, media, table), table)
+
+
+@pytest.mark.parametrize("media", [ARROW, PARQUET])
+def test_a_row_of_arrow_or_parquet_names_its_first_column_that_does_not_fit(media: str) -> None:
+    rows = pa.table({"ID": pa.array([1, None, None, 4], pa.int64()), "ratio": pa.array([0.5, 2.0, 1.5, 1.0])})
+    table = definition_of(column("id", "long", nullable=False), column("ratio", "float", nullable=False))
+    schema = rows.set_column(1, "ratio", pa.array([0.5, None, 1.5, None], pa.float32()))
+    batches, rejects = split_rows(arrow_body(schema) if media == ARROW else parquet_body(schema), media, table)
+    assert pa.Table.from_batches(batches).to_pylist() == [{"id": 1, "ratio": 0.5}]
+    assert [(reject.place, reject.column) for reject in rejects] == [
+        ("row 2", "id"),
+        ("row 3", "id"),
+        ("row 4", "ratio"),
+    ]
+
+
+def test_a_problem_is_cut_where_it_is_long() -> None:
+    rejects = Rejects(1)
+    rejects.add("row 1", InvalidRows("row 1: " + "x" * 3_000), "")
+    assert rejects.rows[0].problem == "x" * 2_000
+
+
 # -- rows of their table -----------------------------------------------------------------------------------------------
 
 FEATURES = ("catalogManaged", "inCommitTimestamp")
@@ -161,12 +234,11 @@ def test_the_table_to_be_has_the_features_that_the_catalog_requires() -> None:
 
 
 def test_rejected_rows_become_rows_in_the_columns_of_their_table() -> None:
-    rejects = [
-        reject_of("row 3", InvalidRows("row 3: bad", field="id"), "{}"),
-        Reject("row 4", "", "no object", "5"),
-    ]
+    rejects = Rejects(0)
+    rejects.add("row 3", InvalidRows("row 3: bad", field="id"), "{}")
+    rejects.add("row 4", InvalidRows("no object", field="body"), "5")
     made = definition_to_be(FEATURES, PROPERTIES)
-    batch = batch_of(rejects, made, now_ms=1_700_000_000_000, principal="ann", request="key/k")
+    batch = batch_of(rejects.rows, made, now_ms=1_700_000_000_000, principal="ann", request="key/k")
     shared = {"rejected_at": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), "principal": "ann", "request": "key/k"}
     assert batch.to_pylist() == [
         {**shared, "place": "row 3", "column": "id", "problem": "bad", "row": "{}"},

@@ -22,10 +22,11 @@ from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import RegisteredTable
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.rules import create_table, modify_table
-from turnstile.store.core.errors import InvalidRequest, NotFound, TurnstileError, UnsupportedTable
+from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied, TurnstileError, UnsupportedTable
 from turnstile.store.core.names import check_uuid
 
 if TYPE_CHECKING:
+    from turnstile.ingest.budget import Share
     from turnstile.ingest.turns import Appended
 
 routes = Blueprint(__name__)
@@ -116,9 +117,12 @@ def _path_of(table_id: str) -> Path:
 
 class _RejectedTable:
     """The table for rows of the present request that do not fit, by the rights of its principal.
-    ``path_of``: returns the name of the table that they are for."""
+    ``path_of``: returns the name of the table that they are for; ``share``: the principal's memory
+    for rows; ``size``: of the body."""
 
-    def __init__(self, catalog: str, path_of: Callable[[], Path]) -> None:
+    def __init__(self, catalog: str, path_of: Callable[[], Path], share: Share, size: int) -> None:
+        self._share = share
+        self._size = size
         self._catalog = catalog
         self._path_of = path_of
         self.table_id = ""
@@ -126,6 +130,7 @@ class _RejectedTable:
     def __call__(self) -> str:
         """Returns its id; creates it where there is none. Raises PermissionDenied, and as
         ``RejectedTables.table_of``."""
+        from turnstile.ingest.core.rejects import bytes_max
         from turnstile.ingest.rejected import RejectedTables
 
         here = services()
@@ -135,14 +140,21 @@ class _RejectedTable:
         names = self._catalog, tuple(namespace)
 
         def may_append(rejected: str) -> None:
-            here.guard_of(Need(modify_table, Target(*names, rejected))).authorize_now()
+            try:
+                here.guard_of(Need(modify_table, Target(*names, rejected))).authorize_now()
+            except PermissionDenied as error:
+                remedy = "ask for the right to create tables in the namespace; or send the rows that fit"
+                raise PermissionDenied(f"rows do not fit, and {error.message}", remedy=remedy) from None
 
-        def may_create() -> None:
-            here.guard_of(Need(create_table, Target(*names))).authorize_now()
+        def may_create(rejected: str) -> None:
+            try:
+                here.guard_of(Need(create_table, Target(*names))).authorize_now()
+            except PermissionDenied:
+                may_append(rejected)  # the refusal is the same where the table is there
+                raise
 
-        self.table_id = tables.table_of(
-            *names, name, principal=current().principal, may_append=may_append, may_create=may_create
-        )
+        self._share.grow(self._size + bytes_max(self._size))
+        self.table_id = tables.table_of(*names, name, may_append=may_append, may_create=may_create)
         return self.table_id
 
 
@@ -180,7 +192,7 @@ def _append(catalog: str, table_id: str, path_of: Callable[[], Path]) -> RowsAdd
         plain = plain_body(request.body, headers.get("content-encoding", ""))
         share.grow(len(plain))
         rows = RowsRequest(table_id, plain, media, identity, evolves=schema is not None)
-        quarantine = None if on_error is None else _RejectedTable(catalog, path_of)
+        quarantine = None if on_error is None else _RejectedTable(catalog, path_of, share, len(plain))
         answer = here.row_appender.append(catalog, rows, quarantine)
     if not isinstance(answer, Appended):
         raise commit_error(here, CommitRequest(table_id, None), answer, may_read=False)

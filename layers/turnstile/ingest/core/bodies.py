@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Final
@@ -29,12 +29,13 @@ from pyarrow import types
 from turnstile.ingest.core.arrays import expanded_bytes, require_plain_buffers
 from turnstile.ingest.core.compression import FEWER, PLAIN_BYTES
 from turnstile.ingest.core.errors import InvalidRows, excerpt
-from turnstile.ingest.core.rejects import ROWS_MAX, Misfits, Reject, reject_of, text_of, too_many
+from turnstile.ingest.core.rejects import ROWS_MAX, Misfits, Reject, Rejects, text_of, too_many
 from turnstile.ingest.core.values import OnMisfit, column_of, refuse
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.conforming import Conformer
 from turnstile_rows.definitions import Definition, columns_with_default
 from turnstile_rows.errors import DataMismatch
+from turnstile_rows.partitions import partition_misfits
 
 BODY_BYTES: Final = 4 * 1024 * 1024
 """Of a body as it is sent: what a gateway hands on to a function, with room for base64."""
@@ -43,6 +44,9 @@ ROWS: Final = 100_000
 _VALUES: Final = 16_000_000
 """Values of the rows of one request, nulls included: each column of the table takes memory for each
 row, whether the row has it or not."""
+
+_SPELLINGS: Final = 8
+"""Spellings of one column in a body of JSON: each is looked for in each row."""
 
 _BRACKETS: Final = 1_000_000
 _COMMAS: Final = 4_000_000
@@ -92,13 +96,13 @@ def split_rows(plain: bytes, media: str, definition: Definition) -> tuple[list[p
     InvalidRows for a body without rows, or with columns of Arrow or Parquet that fit no row; and
     TooLarge.
     """
-    rejects: list[Reject] = []
+    rejects = Rejects(len(plain))
     batches = _parse(plain, media, definition, rejects)
-    return (batches if rejects else _with_rows(batches)), rejects
+    return (batches if rejects.rows else _with_rows(batches)), rejects.rows
 
 
-def _parse(plain: bytes, media: str, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
-    """The rows that fit. The others are added to ``rejects``; without a list they are refused."""
+def _parse(plain: bytes, media: str, definition: Definition, rejects: Rejects | None) -> list[pa.RecordBatch]:
+    """The rows that fit. The others are added to ``rejects``; without it they are refused."""
     try:
         match FORMATS[media]:
             case "application/json" | "application/x-ndjson":
@@ -132,7 +136,7 @@ def _require_fits(rows: int, definition: Definition) -> None:
         raise TooLarge(text, field="body", remedy=FEWER, limit=_VALUES, size=rows * len(definition.schema))
 
 
-def _of_json(plain: bytes, media: str, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
+def _of_json(plain: bytes, media: str, definition: Definition, rejects: Rejects | None) -> list[pa.RecordBatch]:
     hook = Decimal if any(types.is_decimal(leaf) for leaf in _leaves(definition.schema)) else None
     misfits = None if rejects is None else Misfits()
     on_misfit = refuse if misfits is None else misfits.add
@@ -142,8 +146,9 @@ def _of_json(plain: bytes, media: str, definition: Definition, rejects: list[Rej
     if misfits is None or rejects is None or not misfits.found:
         return [batch]
     texts = _texts(plain, media, len(rows))
-    rejects += [reject_of(place_of(at), error, texts[at]) for at, error in sorted(misfits.found.items())]
-    return [misfits.fitting(batch)]
+    for at, error in sorted(misfits.found.items()):
+        rejects.add(place_of(at), error, texts[at])
+    return [misfits.leave_out(batch)]
 
 
 def json_rows(
@@ -222,13 +227,18 @@ def _batch(rows: Sequence[Row], place_of: PlaceOf, definition: Definition, on_mi
     """Rows with values by name in the columns of the table. A row that does not fit has nulls."""
     columns = {column.name.lower(): column for column in definition.schema}
     spelled: dict[str, list[str]] = {}
+    unknown = set[str]()
     for name in sorted(set[str]().union(*rows)):
         if name.lower() in columns:
             spelled.setdefault(name.lower(), []).append(name)
-            continue
-        for at, row in enumerate(rows):
-            if name in row:
-                on_misfit(at, _unknown(name, place_of(at), definition))
+        else:
+            unknown.add(name)
+    for at, row in enumerate(rows if unknown else ()):
+        if names_of_row := unknown.intersection(row):
+            on_misfit(at, _unknown(min(names_of_row), place_of(at), definition))
+    for name, names in spelled.items():
+        if len(names) > _SPELLINGS:
+            raise InvalidRows(f"column {name!r} is spelled in more than {_SPELLINGS} ways", field=name)
     defaulted = columns_with_default(definition)
     arrays = []
     for name, column in columns.items():
@@ -239,7 +249,16 @@ def _batch(rows: Sequence[Row], place_of: PlaceOf, definition: Definition, on_mi
         is_plain = len(names) == 1
         values = [row.get(names[0]) for row in rows] if is_plain else _values(rows, names, place_of, on_misfit)
         arrays.append(column_of(values, column, place_of, on_misfit))
-    return pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
+    batch = pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
+    _check_partitions(batch, place_of, definition, on_misfit)
+    return batch
+
+
+def _check_partitions(batch: pa.RecordBatch, place_of: PlaceOf, definition: Definition, on_misfit: OnMisfit) -> None:
+    """Calls ``on_misfit`` for values that no partition can have."""
+    for name in definition.partitions:
+        for at, problem in partition_misfits(batch.column(name), name):
+            on_misfit(at, InvalidRows(f"{place_of(at)}: {problem}", field=name))
 
 
 def _without_default(place: str, name: str) -> InvalidRows:
@@ -271,7 +290,7 @@ def _unknown(name: str, place: str, definition: Definition) -> InvalidRows:
     )
 
 
-def _of_csv(plain: bytes, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
+def _of_csv(plain: bytes, definition: Definition, rejects: Rejects | None) -> list[pa.RecordBatch]:
     """Rows of texts: Arrow's reader splits them, and every text is converted as one of JSON. The
     header is a row like the others to the reader, so that it guesses no type."""
     columns = len(csv_header(plain))
@@ -326,14 +345,18 @@ def _of_csv(plain: bytes, definition: Definition, rejects: list[Reject] | None) 
         values = given.get(name, [None] * table.num_rows)
         arrays.append(column_of(values, column, lambda at: f"row {numbers[at]}", on_misfit))
     batch = pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
+    _check_partitions(batch, lambda at: f"row {numbers[at]}", definition, on_misfit)
     if misfits is None or rejects is None or not (misfits.found or torn):
         return [batch]
-    for at, problem in misfits.found.items():
-        torn[numbers[at]] = problem, text_of({name: given[name.lower()][at] for name in names})
-    if len(torn) > ROWS_MAX:
-        raise too_many(torn.popitem()[1][0])
-    rejects += [reject_of(f"row {number}", *torn[number]) for number in sorted(torn)]
-    return [misfits.fitting(batch)]
+    positions = {numbers[at]: at for at in misfits.found}
+    for number in sorted({*torn, *positions}):
+        if number in torn:
+            rejects.add(f"row {number}", *torn[number])
+        else:
+            at = positions[number]
+            row = {name: given[name.lower()][at] for name in names}
+            rejects.add(f"row {number}", misfits.found[at], text_of(row))
+    return [misfits.leave_out(batch)]
 
 
 def csv_header(plain: bytes) -> list[str]:
@@ -346,7 +369,7 @@ def csv_header(plain: bytes) -> list[str]:
         raise InvalidRows(f"the body is no CSV: {error}", field="body") from None
 
 
-def _of_arrow(plain: bytes, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
+def _of_arrow(plain: bytes, definition: Definition, rejects: Rejects | None) -> list[pa.RecordBatch]:
     try:
         require_plain_buffers(plain)
         with pa.ipc.open_stream(pa.BufferReader(plain)) as reader:
@@ -355,7 +378,7 @@ def _of_arrow(plain: bytes, definition: Definition, rejects: list[Reject] | None
         raise InvalidRows(f"the body is no Arrow stream: {error}", field="body") from None
 
 
-def _of_parquet(plain: bytes, definition: Definition, rejects: list[Reject] | None) -> list[pa.RecordBatch]:
+def _of_parquet(plain: bytes, definition: Definition, rejects: Rejects | None) -> list[pa.RecordBatch]:
     try:
         with pyarrow.parquet.ParquetFile(pa.BufferReader(plain)) as file:
             texts = _checked_texts(file)
@@ -388,7 +411,7 @@ def _require_small(size: int) -> None:
 
 
 def _conform(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: Definition, rejects: list[Reject] | None
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], definition: Definition, rejects: Rejects | None
 ) -> list[pa.RecordBatch]:
     conformer = Conformer(schema, definition.schema, columns_with_default(definition))
     found: list[pa.RecordBatch] = []
@@ -401,29 +424,29 @@ def _conform(
         batch.validate(full=True)
         size += sum(expanded_bytes(values) for values in batch.columns if not types.is_null(values.type))
         _require_small(size)
-        found += conformer.conform(batch) if rejects is None else _fitting(batch, first, conformer, rejects)
-    if rejects:
-        found = pa.Table.from_batches(found, definition.schema).combine_chunks().to_batches()
+        fitting = batch if rejects is None else _leave_out_misfits(batch, first, conformer, definition, rejects)
+        found += conformer.conform(fitting)
     return found
 
 
-def _fitting(
-    batch: pa.RecordBatch, first: int, conformer: Conformer, rejects: list[Reject]
-) -> Iterator[pa.RecordBatch]:
-    """The rows that fit, found by halves; the others are added to ``rejects``. ``first``: the
-    number of the first row."""
-    try:
-        yield from list(conformer.conform(batch))
-    except DataMismatch as error:
-        problem = InvalidRows(str(error), field="body")
-        if batch.num_rows == 1:
-            rejects.append(reject_of(f"row {first}", problem, _text_of_row(batch)))
-            if len(rejects) > ROWS_MAX:
-                raise too_many(problem) from None
-            return
-        half = batch.num_rows // 2
-        yield from _fitting(batch.slice(0, half), first, conformer, rejects)
-        yield from _fitting(batch.slice(half), first + half, conformer, rejects)
+def _leave_out_misfits(
+    batch: pa.RecordBatch, first: int, conformer: Conformer, definition: Definition, rejects: Rejects
+) -> pa.RecordBatch:
+    """The rows that fit; the others are added to ``rejects``. ``first``: the number of the first
+    row."""
+    misfits = Misfits()
+    for at, column, problem in conformer.misfits(batch):
+        misfits.add(at, InvalidRows(problem, field=column))
+    places = {column.lower(): column for column in batch.schema.names}
+    for name in definition.partitions:
+        if name.lower() in places:
+            for at, problem in partition_misfits(batch.column(places[name.lower()]), name):
+                misfits.add(at, InvalidRows(problem, field=name))
+    for at, error in sorted(misfits.found.items()):
+        row = batch.slice(at, 1)
+        rejects.require(sum(expanded_bytes(values) for values in row.columns if not types.is_null(values.type)), error)
+        rejects.add(f"row {first + at}", error, _text_of_row(row))
+    return misfits.leave_out(batch) if misfits.found else batch
 
 
 def _text_of_row(row: pa.RecordBatch) -> str:

@@ -37,7 +37,7 @@ def parts_of(batches: Iterable[pa.RecordBatch], definition: Definition) -> Parts
     """Returns rows in the columns of the table by partition. Raises TooLarge for rows of too many
     partitions, DataMismatch for a partition value that cannot be kept."""
     parts: Parts = {}
-    for batch in batches:
+    for batch in filter(len, batches):
         for texts, rows in split(batch, definition.partitions):
             parts.setdefault(texts, []).append(rows)
         _require_few(len(parts))

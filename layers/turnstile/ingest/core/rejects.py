@@ -27,6 +27,12 @@ ROWS_MAX: Final = 10_000
 """Rejected rows of one request. A body of which more do not fit is refused: it is for another
 table."""
 
+BYTES_OF_BODY: Final = 8 * 1024 * 1024
+BYTES_MORE: Final = 4 * 1024 * 1024
+"""Bytes of the texts of rejected rows: two for each byte of the body, and so many more."""
+PROBLEM_MAX: Final = 2_000
+"""Characters of a problem: it may name columns of the table."""
+
 SCHEMA: Final = pa.schema([
     pa.field("rejected_at", TIMESTAMP),
     pa.field("principal", pa.string()),
@@ -41,8 +47,8 @@ COMMENT: Final = "Rows that did not fit the table beside it, with the reasons. C
 
 class Reject(msgspec.Struct, frozen=True):
     """A row that does not fit. ``place``: of the row in its request; ``column``: the column at
-    fault, empty where it is the whole row; ``row``: the row as it was sent, JSON if it is an
-    object."""
+    fault, empty where it is the whole row; ``row``: the row as it was sent, as JSON where the body
+    is no JSON."""
 
     place: str
     column: str
@@ -62,8 +68,8 @@ class Misfits:
         if len(self.found) > ROWS_MAX:
             raise too_many(error)
 
-    def fitting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of ``batch``, whose first row has position 0, that fit."""
+    def leave_out(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the rows of ``batch``, whose first row has position 0, without those found."""
         return batch.filter(pa.array([at not in self.found for at in range(batch.num_rows)], pa.bool_()))
 
 
@@ -77,9 +83,35 @@ def too_many(example: InvalidRows) -> TooLarge:
     )
 
 
-def reject_of(place: str, error: InvalidRows, row: str) -> Reject:
-    """Returns a rejected row; its problem is the error's without the place."""
-    return Reject(place, _column_in(error), error.message.removeprefix(f"{place}: "), row)
+class Rejects:
+    """The rows of a body of ``size`` bytes that do not fit, in their order. Their number and their
+    bytes are bounded: JSON of a row of CSV repeats the names of the columns."""
+
+    def __init__(self, size: int) -> None:
+        self.rows: list[Reject] = []
+        self._left = bytes_max(size)
+
+    def require(self, size: int, error: InvalidRows) -> None:
+        """Raises TooLarge where there is no room for a row of about ``size`` bytes."""
+        if len(self.rows) >= ROWS_MAX:
+            raise too_many(error)
+        if size > self._left:
+            text = "the rows that do not fit take too many bytes"
+            raise TooLarge(text, field="body", remedy="send fewer rows in one request")
+
+    def add(self, place: str, error: InvalidRows, row: str) -> None:
+        """Adds a row; its problem is the error's without the place. Raises TooLarge for too many
+        rows or bytes."""
+        size = len(row.encode(errors="replace"))
+        self.require(size, error)
+        self._left -= size
+        problem = error.message.removeprefix(f"{place}: ")
+        self.rows.append(Reject(place, _column_in(error), problem[:PROBLEM_MAX], row))
+
+
+def bytes_max(size: int) -> int:
+    """How many bytes the texts of the rejected rows of a body of ``size`` bytes may have."""
+    return min(2 * size, BYTES_OF_BODY) + BYTES_MORE
 
 
 def _column_in(error: InvalidRows) -> str:
