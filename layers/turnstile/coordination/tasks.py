@@ -144,7 +144,7 @@ class Tasks:
         try:
             return _task_of(self._objects.read(TASK.name, name))
         except UnreadableRow as error:
-            return unknown_task(self._clock.now_ms(), error.message)
+            return unknown_task(self._clock.now_ms(), error.why)
 
     def last_of(self, names: Sequence[str]) -> dict[str, Task]:
         """The present tasks, by name; names that were never begun, and those of damaged rows, are
@@ -241,7 +241,7 @@ class Tasks:
 
     def _replace(self, name: str, error: UnreadableRow) -> Busy:
         """Puts an attempt that runs in place of a damaged row. Of several processes one does it."""
-        task = unknown_task(self._clock.now_ms(), error.message)
+        task = unknown_task(self._clock.now_ms(), error.why)
         self._objects.replace_damaged(TASK.name, name, task.pack(), unpack_task)
         return _busy(task)
 

@@ -87,7 +87,7 @@ class DynamoRefs:
                     try:
                         return Accepted(ref_from_item(changed["Attributes"]))
                     except UnreadableRow as error:
-                        raise OutcomeUnknown(f"the write was applied, and now {error.message}") from error
+                        raise OutcomeUnknown(f"the write was applied, and now {error.public_message}") from error
                 case Insert():
                     self._caller.write("put_item", request)
                     return Accepted(ref_from_item(request["Item"]))

@@ -154,6 +154,7 @@ def unknown_task(now: int, why: str) -> Task:
     """Returns the task in place of one with a damaged row, of which an attempt may run: its lease
     begins now and has the longest term. The number of its attempt, the time in ms, is above all
     numbers that were given before: also where the row of an assumed attempt is damaged again.
+    ``why`` is without the key of the row, since the reason is for any caller (I12).
     """
     failure = f"its row could not be read, so its last result is lost and an attempt may be running: {why}"
     return Task(now, now + TERM_MOST_MS, now, failure=failure[:500])
