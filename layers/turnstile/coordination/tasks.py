@@ -88,8 +88,10 @@ class Updateables:
             if before is not None:
                 return isinstance(self.update(before, payload), Updateable)
         now = self._clock.now_ms()
-        row = Updateable(self._key(type, id), type, self._ids.uuid(), check_payload(payload), now, now)
-        return self._refs.replace_damaged(Updateable, row.to_row())
+        key = self._key(type, id)
+        row = Updateable(key, type, self._ids.uuid(), check_payload(payload), now, now)
+        content = self._refs.read_damaged(Updateable, key)
+        return content is not None and self._refs.replace_damaged(row.to_row(), content)
 
     def _write(self, write: Write, token: str) -> Updateable | OtherVersion:
         response = self._refs.write(write)
