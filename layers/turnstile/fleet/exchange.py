@@ -191,7 +191,7 @@ class Exchange:
         if now_source is None or now_source.life != source.life:
             return False
         view = self.joined_view
-        if now_source.moves == source.moves:  # nobody took anything: these are not its own
+        if now_source.moves == source.moves:  # no other member took any: the cache is wrong
             self.granules.doubt(source.id)
         self.view = replace(view, others={**view.others, source.id: now_source})
         self.granules.notice(view.me, [now_source], {view.me.id, *view.others})
