@@ -106,8 +106,11 @@ class RefsAround:
     def write(self, write: Write) -> Accepted | Rejected:
         return self._refs.write(write)
 
-    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
-        return self._refs.replace_damaged(of, row)
+    def read_damaged(self, of: type[StoredRow], key: str) -> object | None:
+        return self._refs.read_damaged(of, key)
+
+    def replace_damaged(self, row: Row, content: object) -> bool:
+        return self._refs.replace_damaged(row, content)
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         return self._refs.transact(writes, token)

@@ -88,8 +88,10 @@ class Updateables:
             if before is not None:
                 return isinstance(self.update(before, payload), Updateable)
         now = self._clock.now_ms()
-        row = Updateable(self._key(type, id), type, self._ids.uuid(), check_payload(payload), now, now)
-        return self._refs.replace_damaged(Updateable, row.to_row())
+        key = self._key(type, id)
+        row = Updateable(key, type, self._ids.uuid(), check_payload(payload), now, now)
+        content = self._refs.read_damaged(Updateable, key)
+        return content is not None and self._refs.replace_damaged(row.to_row(), content)
 
     def _write(self, write: Write, token: str) -> Updateable | OtherVersion:
         response = self._refs.write(write)
@@ -144,7 +146,15 @@ class Tasks:
         try:
             return _task_of(self._objects.read(TASK.name, name))
         except UnreadableRow as error:
-            return unknown_task(self._clock.now_ms(), error.message)
+            return unknown_task(self._clock.now_ms(), error.why)
+
+    def replace_damaged(self, name: str) -> Task | None:
+        """As ``last``, with an attempt that runs in the place of a damaged row: one read, and two
+        requests more where the row is damaged."""
+        try:
+            return _task_of(self._objects.read(TASK.name, name))
+        except UnreadableRow as error:
+            return self._replace(name, error)
 
     def last_of(self, names: Sequence[str]) -> dict[str, Task]:
         """The present tasks, by name; names that were never begun, and those of damaged rows, are
@@ -164,7 +174,7 @@ class Tasks:
             before = self._objects.read(TASK.name, name)
             last = _task_of(before) or Task()
         except UnreadableRow as error:
-            return self._replace(name, error)
+            return _busy(self._replace(name, error))
         now = self._clock.now_ms()
         if last.running(now):
             return _busy(last)
@@ -239,11 +249,12 @@ class Tasks:
             return None
         return None if isinstance(written, OtherVersion) else Attempt(attempt.name, task, written)
 
-    def _replace(self, name: str, error: UnreadableRow) -> Busy:
-        """Puts an attempt that runs in place of a damaged row. Of several processes one does it."""
-        task = unknown_task(self._clock.now_ms(), error.message)
+    def _replace(self, name: str, error: UnreadableRow) -> Task:
+        """Puts an attempt that runs in place of a damaged row, and returns it. Of several processes
+        one does it."""
+        task = unknown_task(self._clock.now_ms(), error.why)
         self._objects.replace_damaged(TASK.name, name, task.pack(), unpack_task)
-        return _busy(task)
+        return task
 
 
 def _task_of(current: Updateable | None) -> Task | None:

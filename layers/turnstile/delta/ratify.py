@@ -335,7 +335,7 @@ class Ratifier:
             try:
                 table = self._metadata.get(catalog, metadata)
             except (StorageFault, Throttled) as error:  # the proposal may have been ratified long ago
-                raise OutcomeUnknown(f"the table's metadata could not be read: {error.message}") from error
+                raise OutcomeUnknown(f"the table's metadata could not be read: {error.public_message}") from error
             rules = rules_of(table.protocol, table.metadata)
             self._rules.put(metadata, rules)
         try:
@@ -400,7 +400,7 @@ class Ratifier:
         try:
             return self._identities.recall(head.catalog, head.table_id, identities)
         except (StorageFault, Throttled) as error:
-            raise OutcomeUnknown(f"past transactions could not be read: {error.message}") from error
+            raise OutcomeUnknown(f"past transactions could not be read: {error.public_message}") from error
 
     def _spill(self, table_id: str, proposal: Proposal) -> Proposal:
         """Moves inline bytes to an obj, which is written before the row refers to it."""

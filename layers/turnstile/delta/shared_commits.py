@@ -92,7 +92,7 @@ class WaitingCommit(Waiting[Answer]):
         """Settles the commit with an error, which is true of the last write and not of one before
         it."""
         if self.lost and not isinstance(error, OutcomeUnknown):
-            error = OutcomeUnknown(f"an answer was lost, and then: {error.message}")
+            error = OutcomeUnknown(f"an answer was lost, and then: {error.public_message}")
         self.settle(copy_of(error))
 
 

@@ -98,7 +98,7 @@ class FollowUps:
         try:
             row = self._objects.read(TASK.name, _row(table_id))
             before = _state_of(row)
-        except UnreadableRow as error:  # says what was done: it is not begun anew, and waits for its backup
+        except UnreadableRow as error:  # without the row, an action would be done twice: an operator restores it
             return Followed(table_id, "failed", failures=dict.fromkeys(sorted(self._actions), error.message))
         now = self._world.clock.now_ms()
         if before.is_held(now):

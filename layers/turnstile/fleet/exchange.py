@@ -191,7 +191,7 @@ class Exchange:
         if now_source is None or now_source.life != source.life:
             return False
         view = self.joined_view
-        if now_source.moves == source.moves:  # nobody took anything: these are not its own
+        if now_source.moves == source.moves:  # no other member took any: the cache is wrong
             self.granules.doubt(source.id)
         self.view = replace(view, others={**view.others, source.id: now_source})
         self.granules.notice(view.me, [now_source], {view.me.id, *view.others})
@@ -275,14 +275,17 @@ class Exchange:
 
     def replace_damaged(self, damaged: DamagedRow, fleet: FleetRow) -> bool:
         """Puts ``rows.member_in_place`` in place of a member's damaged row. Returns whether it did:
-        another member may have done it."""
+        another member may have done it, or has taken granules since they were counted."""
+        content = self._world.refs.read_damaged(MemberRow, damaged.key)
+        if content is None:
+            return False
         id = damaged.key.rpartition("/")[2]
         known = self.joined_view.others.get(id)
         found = self._reader.granules(granule_names(fleet.granules), []).values()
         owned = sum(granule.owner == id for granule in found)
         name = "" if known is None else known.name
         row = rows.member_in_place(id, damaged.key, fleet, self._world.clock.now_ms(), name=name, owned=owned)
-        return self._world.refs.replace_damaged(MemberRow, row.to_row())
+        return self._world.refs.replace_damaged(row.to_row(), content)
 
     def read_again(self) -> None:
         """Reads this member's row, the rows of all members, and every granule that changed

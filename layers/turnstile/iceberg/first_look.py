@@ -1,5 +1,5 @@
-"""A check of a table's metadata files before its first commit in this process: does the lake have
-later ones than the store names?
+"""A check of a table's metadata files before its first commit in this process. It refuses the
+commit if the lake has later ones than the store names.
 
 A store that is behind its lake (``delta.soundness.first_look``) names an older metadata file than
 the last commit left. A commit on it would begin a second history. Each commit writes a file whose
@@ -34,8 +34,8 @@ _PAGES: Final = 10
 
 
 class IcebergFirstLook:
-    """Which tables' metadata files this process has looked at. Safe for threads: two that look at
-    one table at once find the same."""
+    """The check, and the tables that passed it in this process. Safe for threads: two that check
+    one table at once get the same result."""
 
     def __init__(self, storages: Storages, reader: CatalogReader) -> None:
         """``reader`` is not a request's: it authorizes nothing."""
@@ -46,7 +46,7 @@ class IcebergFirstLook:
     def require_current(self, catalog: str, path: Path) -> None:
         """Raises CommitFailed for a table whose lake is ahead of the store, and StorageFault if the
         storage does not say. One read and one listing at the first call for a table, nothing at
-        later ones. What is no table is left to the commit.
+        later ones. Returns for an entry that is no table: the commit refuses it.
         """
         key = (catalog.lower(), key_of(path))
         if self._seen.get(key):

@@ -142,12 +142,9 @@ class MaintenanceRuns:
         Raises as ``overview``."""
         head = read_head(self._world, table_id)
         now = self._clock.now_ms()
-        last = self._tasks.last(runs_task(table_id)) or Task()
-        if last.is_unknown and last.running(now):
-            self._tasks.begin(runs_task(table_id), term_ms)  # replaces a damaged row
-            return NoRun("busy", last.failure)
+        last = self._tasks.replace_damaged(runs_task(table_id)) or Task()
         if last.running(now):
-            return _busy(last.until - now)
+            return NoRun("busy", last.failure) if last.is_unknown else _busy(last.until - now)
         history = history_of(last, now)
         effective = self.policy(head)
         reason = _refusal(head) or held_up(effective.policy, history, now)

@@ -217,7 +217,8 @@ class Maintainer:
             reason = error.message if isinstance(error, TurnstileError) else repr(error)
             failures = last.failures + 1
             again_ms = self._clock.now_ms() + pause_ms(failures)
-            left = Upkept(last.next, last.epoch, failures, reason[:500], again_ms)
+            shown = error.public_message if isinstance(error, TurnstileError) else reason
+            left = Upkept(last.next, last.epoch, failures, shown[:500], again_ms)
             self._tasks.finish(heartbeat.attempt, _ENCODER.encode(left))
             return work.result("failed", reason)
         self._faults("maintenance.written")

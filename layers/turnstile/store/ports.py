@@ -100,11 +100,16 @@ class Refs(Protocol):
         """Applies up to ``TRANSACT_MAX`` writes, all or none. ``token`` makes a repetition within
         ten minutes harmless. Raises as ``write``."""
 
-    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
-        """Writes ``row`` in place of a damaged row ``of`` that kind: for rows of which nothing is
-        lost (leases of work), never for data. One request, or two. Returns False, and changes
-        nothing, where there is no row under the key, it can be read, or it was changed meanwhile.
-        Raises as ``write``.
+    def read_damaged(self, of: type[StoredRow], key: str) -> object | None:
+        """Returns the stored content of a damaged row ``of`` that kind, for ``replace_damaged``;
+        None where there is no row under the key, or it can be read. One request. Raises
+        NewerFormat."""
+
+    def replace_damaged(self, row: Row, content: object) -> bool:
+        """Writes ``row`` in place of a damaged one with this ``content``: for rows of which nothing
+        is lost (leases of work), never for data. What ``row`` says of other rows must be read after
+        the content was. One request. Returns False, and changes nothing, if the content is another
+        by now. Raises as ``write``.
         """
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:

@@ -80,12 +80,14 @@ def test_i10_a_write_that_a_damaged_row_refuses_says_so_and_changes_nothing(back
 def test_i10_a_damaged_row_is_replaced_and_no_other(backend: Backend) -> None:
     keys = damaged_between(backend)
     refs = backend.refs()
-    missing = fresh_key()
-    assert not refs.replace_damaged(TableHead, head_row(missing)) and refs.read(missing) is None
-    before = refs.read(keys[0])
-    assert not refs.replace_damaged(TableHead, head_row(keys[0]) | {"latest": 77}) and refs.read(keys[0]) == before
-    assert refs.replace_damaged(TableHead, head_row(keys[1])), "of two that replace it, one does"
-    assert not refs.replace_damaged(TableHead, head_row(keys[1]) | {"latest": 77})
+    assert refs.read_damaged(TableHead, fresh_key()) is None
+    assert refs.read_damaged(TableHead, keys[0]) is None
+    content = refs.read_damaged(TableHead, keys[1])
+    assert content is not None
+    assert not refs.replace_damaged(head_row(keys[0]) | {"latest": 77}, content)
+    assert refs.read(keys[0]) == head_row(keys[0])
+    assert refs.replace_damaged(head_row(keys[1]), content), "of two that replace it, one does"
+    assert not refs.replace_damaged(head_row(keys[1]) | {"latest": 77}, content)
     assert refs.read(keys[1]) == head_row(keys[1])
 
 
@@ -94,4 +96,4 @@ def test_i22_a_row_of_a_newer_format_is_not_replaced(backend: Backend) -> None:
     key = fresh_key()
     stored(refs, head_row(key) | {FORMAT[0]: KNOWN + 1})
     with pytest.raises(NewerFormat, match=key):
-        refs.replace_damaged(TableHead, head_row(key))
+        refs.read_damaged(TableHead, key)

@@ -3,6 +3,7 @@ follow-ups and events wait or go on, and say so (I10, I17)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from turnstile.events.deliver import NotDelivered
 from turnstile.events.follow_ups import FollowUps
 from turnstile.maintenance.core.candidates import runs_task
 from turnstile.maintenance.work import Maintainer
+from turnstile.store.core.errors import UnreadableRow
 
 GC = "test/updateable/task/collect"
 
@@ -48,14 +50,15 @@ def test_i10_gc_with_a_damaged_row_waits_once_says_why_and_runs_again() -> None:
     found = checks(world)["rows"]
     assert found["result"] == "failed" and GC in found["message"]
     waits = app.collect(SCHEDULED, Context())
-    assert waits["busy"] == 1 and GC in waits["reason"]
+    assert waits["busy"] == 1 and "could not be read" in waits["reason"]
     shown = checks(world)
     assert "rows" not in shown and shown["tasks"]["result"] == "warning"
     assert f"{GC} begins again in 59 min" in shown["tasks"]["message"]
     catalog = function("catalog")
     catalog.use_world(world, grace=GRACE)
     refused = Http(catalog.app).post("/v1/gc", {"dry_run": False})
-    assert (refused.status, refused.error["type"]) == (409, "GcRunning") and GC in refused.error["message"]
+    assert (refused.status, refused.error["type"]) == (409, "GcRunning")
+    assert "could not be read" in refused.error["message"]
     world.clock.now += TERM_MOST_MS
     assert app.collect(SCHEDULED, Context())["deleted"] == 1
     assert "tasks" not in checks(world)
@@ -74,6 +77,23 @@ def test_light_work_of_a_table_with_a_damaged_task_waits_and_is_done() -> None:
     assert (first.outcome, second.outcome) == ("busy", "done") and "could not be read" in first.reason
     world.clock.now += TERM_MOST_MS
     assert [done.outcome for done in maintainer.maintain_all(lambda: True)] == ["done", "nothing due"]
+
+
+def test_i12_the_kept_reason_of_failed_light_work_is_without_the_key_of_a_damaged_row() -> None:
+    class Upkeep:
+        def keep_up(self, head: TableHead, guard: Callable[[], None]) -> int:
+            raise UnreadableRow("test/index/hr", "its bytes are no row")
+
+    world = fake_world()
+    table = Table(world, table_id(1))
+    for _ in range(10):
+        table.inline()
+    Publisher(world).publish(table.id)
+    maintainer = Maintainer(world, following=[Upkeep()])
+    done = maintainer.maintain(table.id)
+    assert done.outcome == "failed" and "test/index/hr" in done.reason, "the log has it"
+    kept, _ = maintainer.standing(table.head)
+    assert kept.failures == 1 and kept.reason == "a row of the store cannot be read"
 
 
 def test_i13_events_of_other_rows_are_found_beside_a_damaged_task() -> None:

@@ -13,7 +13,7 @@ from tests.support.functions import Answer, Http, function
 from tests.support.lake import ORDERS
 from tests.support.openapi import check, operations
 from tests.support.v1 import CatalogApi, refused
-from turnstile.coordination.core.rows import TERM_MOST_MS
+from turnstile.coordination.core.rows import TERM_MOST_MS, Task
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
 from turnstile.events.append import Appender, behind
@@ -453,7 +453,25 @@ def test_a_run_of_a_table_with_a_damaged_task_begins_after_the_longest_term_of_a
     due.world.refs.damage(key)
     assert due.plan()["runs"]["running_until_ms"] > due.world.clock.now + TERM_MOST_MS - 1_000
     waits = due.begin()
-    assert waits["outcome"] == "busy" and key in waits["reason"]
+    assert waits["outcome"] == "busy" and "could not be read" in waits["reason"]
+    assert key not in waits["reason"], "a worker is no administrator"
+    due.world.refs.requests.clear()
+    assert due.begin()["reason"] == waits["reason"]
+    assert "write" not in due.world.refs.requests, "it is replaced once"
     refused(due.update(1, outcome="running"), 409, "ConcurrentChange", "attempt")
     due.world.clock.now += TERM_MOST_MS
     assert due.begin()["outcome"] == "begun"
+
+
+def test_i10_a_run_that_is_asked_for_as_an_assumed_lease_ends_begins_or_leaves_no_attempt(due: Site) -> None:
+    key = f"test/updateable/task/{runs_task(due.id)}"
+    due.world.refs.damage(key)
+    assert due.begin()["outcome"] == "busy"
+    until = Task.unpack(due.world.refs.rows[key]["payload"]).until
+    for before in range(30):
+        due.world.clock.now = until - 30 + before
+        waits = due.begin()
+        if waits["outcome"] == "begun":
+            break
+        assert Task.unpack(due.world.refs.rows[key]["payload"]).is_unknown, "no attempt is begun for no worker"
+    assert waits["outcome"] == "begun"

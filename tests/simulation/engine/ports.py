@@ -178,9 +178,13 @@ class SimRefs:
         )  # a row that is inserted late is one too many, and no harm
         return self._call(f"write {write.key}", lambda: self._state.write(write), fitting)
 
-    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+    def read_damaged(self, of: type[StoredRow], key: str) -> object | None:
+        found: object | None = self._call(f"read {key}", lambda: self._state.refs.read_damaged(of, key), READ)
+        return found
+
+    def replace_damaged(self, row: Row, content: object) -> bool:
         key = row["key"]
-        return bool(self._call(f"replace {key}", lambda: self._state.refs.replace_damaged(of, row), WRITE))
+        return bool(self._call(f"replace {key}", lambda: self._state.refs.replace_damaged(row, content), WRITE))
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         what = "transact " + ", ".join(write.key for write in writes)

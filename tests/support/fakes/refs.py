@@ -60,11 +60,17 @@ class FakeRefs:
             self._apply(write)
             return Accepted(clone(self.rows.get(write.key)))
 
-    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+    def read_damaged(self, of: type[StoredRow], key: str) -> object | None:
+        with self._lock:
+            self.requests.append("read")
+            is_there = key in self.rows
+            return None if not is_there or is_readable_as(of, self._shown(key)) else self._shown(key)
+
+    def replace_damaged(self, row: Row, content: object) -> bool:
         with self._lock:
             self.requests.append("write")
             key = row["key"]
-            if key not in self.rows or is_readable_as(of, self._shown(key)):
+            if self.rows.get(key) != content:
                 return False
             self.rows[key] = dict(row)
             return True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.heads import empty_row
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.coordination.core.rows import Task, unknown_task
+from turnstile.coordination.core.rows import TERM_MOST_MS, Task, unknown_task
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.core.head import TableHead
 from turnstile.events.append import Appender, behind, runs_key
@@ -20,6 +20,7 @@ from turnstile.events.core.rows import EventMark
 from turnstile.events.core.run_events import ATTEMPTS_MAX, REPLACED_GAP, run_changes
 from turnstile.events.read import EventReader
 from turnstile.maintenance.core.candidates import LastRun, RunHistory, runs_task
+from turnstile.store.core.limits import EXACT_MAX
 
 KEY = "test/event-mark/updateable/task/rewrite.t"
 HEAD = TableHead.from_row(empty_row())
@@ -200,9 +201,29 @@ def test_a_task_that_cannot_be_read_is_reported_and_holds_up_nothing_else(world:
 def test_i13_a_replaced_row_of_a_damaged_task_gives_no_events_of_attempts_that_never_were() -> None:
     mark = after(running(1))
     replaced = unknown_task(1_700_000_000_000, "its bytes are no row")
-    assert told(changes(mark, replaced)) == [("done", 1), ("started", 1_700_000_000)]
+    assert told(changes(mark, replaced)) == [("done", 1), ("started", 1_700_000_000_000)]
     most = Task(REPLACED_GAP, until=500, began=200)
     assert len(told(changes(mark, most))) == 2 * ATTEMPTS_MAX
     assert told(changes(mark, running(REPLACED_GAP + 1))) == [("done", 1), ("started", REPLACED_GAP + 1)]
     again = after(running(1), replaced)
-    assert told(changes(again, running(1_700_000_001))) == [("done", 1_700_000_000), ("started", 1_700_000_001)]
+    first = 1_700_000_000_000
+    assert told(changes(again, running(first + 1))) == [("done", first), ("started", first + 1)]
+
+
+@pytest.mark.parametrize("later_ms", [1_000, 60 * 60_000, 11 * 24 * 60 * 60_000])
+def test_i13_a_row_that_is_damaged_again_gives_no_events_of_attempts_that_never_were(later_ms: int) -> None:
+    first = 1_700_000_000_000
+    mark = after(running(1), unknown_task(first, "its bytes are no row"))
+    again = unknown_task(first + later_ms, "its bytes are no row")
+    assert told(changes(mark, again)) == [("done", first), ("started", first + later_ms)]
+
+
+def test_i13_the_attempt_after_a_row_that_was_damaged_twice_has_the_only_events() -> None:
+    first = 1_700_000_000_000
+    assumed = unknown_task(first, "its bytes are no row")
+    done = assumed.begin(assumed.until, assumed.until + 60_000).finish(b"", assumed.until + 1)
+    mark = after(running(1), assumed, done)
+    again = unknown_task(first + TERM_MOST_MS, "its bytes are no row")
+    begun = again.begin(again.until, again.until + 60_000)
+    assert told(changes(mark, begun)) == [("started", begun.attempt)]
+    assert begun.attempt + TERM_MOST_MS < EXACT_MAX

@@ -120,6 +120,35 @@ def test_i19_a_member_is_replaced_only_while_its_row_is_damaged() -> None:
     site.agree(first, second)
 
 
+def test_i19_granules_that_are_taken_while_those_of_a_damaged_row_are_counted_leave_no_count_too_high() -> None:
+    site, first, second = pair()
+    key = key_of(site, second)
+    refs = site.world.refs
+    row = refs.rows[key]
+    taken = [granule for granule in site.rows(GranuleRow) if granule.owner == second.id][:2]
+    damage(site.world, key, whole=False)
+    read_many = refs.read_many
+
+    def take_after(keys: Any) -> Any:
+        found = read_many(keys)
+        if len(keys) == 8 and taken:  # another member, which has read the row before, frees two of the counted ones
+            for granule in taken:
+                refs.rows[granule.key] |= {"owner": "", "epoch": granule.epoch + 1}
+            taken.clear()
+            row["owned"] -= 2
+            row["moves"] = row.get("moves", 0) + 1
+        return found
+
+    refs.read_many = take_after  # type: ignore[method-assign]
+    site.beats(first)
+    del refs.read_many
+    assert not taken
+    for _ in range(3 * BEATS):
+        site.beats(first)
+    assert key not in refs.rows, "its row is removed"
+    site.agree(first)
+
+
 def test_the_report_names_damaged_members_and_granules_and_shows_the_others() -> None:
     site, first, second = pair()
     granule = site.world.space.fleet_granule("publish/0")

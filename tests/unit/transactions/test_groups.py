@@ -31,6 +31,7 @@ from turnstile.store.core.errors import (
     OutcomeUnknown,
     StorageFault,
     Throttled,
+    UnreadableRow,
 )
 from turnstile.store.core.evaluate import clone
 from turnstile.store.core.limits import Limits
@@ -441,6 +442,22 @@ def test_i3_a_lost_answer_is_not_forgotten_by_the_attempt_after_it(world: FakeWo
     service, _ = faulty(world, other_form, stuck)
     with pytest.raises(OutcomeUnknown):
         service.commit(group(inline_request(tables[0], None, "a", base=0), inline_request(tables[1], 1, "b")))
+
+
+def test_i12_an_unknown_outcome_behind_a_damaged_row_is_without_its_key(world: FakeWorld, tables: list[Table]) -> None:
+    def other_form(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
+        tables[0].row["last_ict"] += 10_000  # the ticket's other form fits now
+        answer = refs.apply(writes)
+        assert isinstance(answer, SomeRejected)
+        return SomeRejected(answer.failed, uncertain=True)
+
+    def damaged(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
+        raise UnreadableRow(tables[1].key, "its bytes are no row")
+
+    service, _ = faulty(world, other_form, damaged)
+    with pytest.raises(OutcomeUnknown) as unknown:
+        service.commit(group(inline_request(tables[0], None, "a", base=0), inline_request(tables[1], 1, "b")))
+    assert "a row of the store cannot be read" in unknown.value.message and tables[1].key not in unknown.value.message
 
 
 @pytest.mark.parametrize("happens", ["stuck", "taken", "read"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pynamodb.models import Model
 
@@ -87,7 +87,7 @@ class DynamoRefs:
                     try:
                         return Accepted(ref_from_item(changed["Attributes"]))
                     except UnreadableRow as error:
-                        raise OutcomeUnknown(f"the write was applied, and now {error.message}") from error
+                        raise OutcomeUnknown(f"the write was applied, and now {error.public_message}") from error
                 case Insert():
                     self._caller.write("put_item", request)
                     return Accepted(ref_from_item(request["Item"]))
@@ -99,15 +99,17 @@ class DynamoRefs:
             require_known((row,), uncertain=refusal.uncertain)
             return Rejected(row, uncertain=refusal.uncertain)
 
-    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
-        key = str(row["key"])
+    def read_damaged(self, of: type[StoredRow], key: str) -> object | None:
         read = {"TableName": self._table, "Key": _key(key), "ConsistentRead": True}
         item = self._caller.read("get_item", read).get("Item")
         if not item:
-            return False
+            return None
         require_known([{"key": key, FORMAT[0]: item.get(FORMAT[0], {}).get("N", FIRST)}])
-        if is_readable_as(of, shown_row(item)):
-            return False
+        return None if is_readable_as(of, shown_row(item)) else item
+
+    def replace_damaged(self, row: Row, content: object) -> bool:
+        key = str(row["key"])
+        item = cast("dict[str, Any]", content)
         names = {f"#n{number}": name for number, name in enumerate(item)}
         values = {f":v{number}": value for number, value in enumerate(item.values())}
         same = " AND ".join(f"#n{number} = :v{number}" for number in range(len(item)))

@@ -122,12 +122,16 @@ class SqliteRefs:
 
         return self._database.write(run)
 
-    def replace_damaged(self, of: type[StoredRow], row: Row) -> bool:
+    def read_damaged(self, of: type[StoredRow], key: str) -> object | None:
+        stored: Any = self._database.rows(_SELECT, (key,))
+        return None if not stored or is_readable_as(of, decode(key, stored[0][0])) else stored[0][0]
+
+    def replace_damaged(self, row: Row, content: object) -> bool:
         write = Insert(row, ())
 
         def run(connection: apsw.Connection) -> bool:
             stored: Any = connection.execute(_SELECT, (write.key,)).fetchone()
-            if stored is None or is_readable_as(of, decode(write.key, stored[0])):
+            if stored is None or stored[0] != content:
                 return False
             _store_encoded(connection, write, encode(row))
             return True

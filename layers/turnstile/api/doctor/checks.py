@@ -213,9 +213,10 @@ def _tables(world: World) -> Iterator[Check]:
 
 
 def _folders(world: World) -> Iterator[Check]:
-    """Whether the log of each Delta table, and the metadata file of each Iceberg table, is where
-    the store says, and ends there. After a lake or a home was moved, none is; after an older store
-    was restored, some go on. A warning has the number of tables that were not looked at."""
+    """Checks that the log of each Delta table, and the metadata file of each Iceberg table, is at
+    its location in the store, and has no later commits. After a lake or a home was moved, all are
+    elsewhere; after an older store was restored, some have later commits. A warning has the number
+    of tables that were not looked at."""
     found = folders.look(world)
     left = f"{found.left} more" if found.all_counted else f"{found.left} and more"
     looked = f"{found.looked} tables" + (f" ({left} were not looked at)" if found.left else "")
@@ -236,7 +237,7 @@ def _folders(world: World) -> Iterator[Check]:
 
 
 def _behind(found: Sequence[folders.Behind], looked: str) -> Iterator[Check]:
-    """Whether the store is behind its lake; nothing where it is not."""
+    """The check of a store that is behind its lake; no check if no table has later commits."""
     certain = [f"{each.name} ({each.file})" for each in found if each.certain]
     if certain:
         text = f"{len(certain)} of {looked} have commits in the lake that the store does not know: {_first_of(certain)}"

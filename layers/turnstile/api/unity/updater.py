@@ -56,7 +56,8 @@ def after_update(update: TableUpdate) -> Iterator[None]:
     except (StorageFault, Throttled, StateConflict) as error:
         if update.commit is None and not update.visible:
             raise
-        raise OutcomeUnknown(f"the update was applied, but the table cannot be shown: {error.message}") from error
+        problem = f"the update was applied, but the table cannot be shown: {error.public_message}"
+        raise OutcomeUnknown(problem) from error
 
 
 class Updater:

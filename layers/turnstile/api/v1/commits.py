@@ -263,7 +263,7 @@ def commit_answer(services: Services, request: CommitRequest, decision: Ratified
     try:
         commit = _replay(services, request, decision, may_read) if decision.replayed else _fresh(request, decision)
     except (StorageFault, Throttled) as error:  # either would say that nothing was ratified (I3)
-        text = f"version {decision.version} is this commit, but it cannot be shown: {error.message}"
+        text = f"version {decision.version} is this commit, but it cannot be shown: {error.public_message}"
         raise OutcomeUnknown(text) from error
     return Committed(outcome, commit, decision.latest, decision.metadata)
 

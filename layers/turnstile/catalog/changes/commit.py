@@ -462,7 +462,8 @@ class CommitAttempts:
             except (StorageFault, Throttled) as error:
                 if not uncertain:
                     raise
-                raise OutcomeUnknown(f"an answer was lost, and the HEAD could not be read: {error.message}") from error
+                problem = f"an answer was lost, and the HEAD could not be read: {error.public_message}"
+                raise OutcomeUnknown(problem) from error
             lost = LostSwap(row, failed)
         if uncertain and (lost.row is None or lost.row["head"] == at.head):
             raise OutcomeUnknown(f"an answer to a change of catalog '{at.name}' was lost; the same, again, was refused")

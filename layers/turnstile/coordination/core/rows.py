@@ -122,7 +122,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_unknown(self) -> bool:
         """Whether this is an ``unknown_task``, of which no attempt has begun since."""
-        return self.until > 0 and self.attempt == self.began // 1000
+        return self.until > 0 and self.attempt == self.began
 
     def running(self, now: int) -> bool:
         """Whether an attempt may be at work: not where the end of its lease is one that a clock
@@ -152,11 +152,12 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def unknown_task(now: int, why: str) -> Task:
     """Returns the task in place of one with a damaged row, of which an attempt may run: its lease
-    begins now and has the longest term. The number of its attempt, the time in seconds, is above
-    all numbers that were given before.
+    begins now and has the longest term. The number of its attempt, the time in ms, is above all
+    numbers that were given before: also where the row of an assumed attempt is damaged again.
+    ``why`` is without the key of the row, since the reason is for any caller (I12).
     """
     failure = f"its row could not be read, so its last result is lost and an attempt may be running: {why}"
-    return Task(now // 1000, now + TERM_MOST_MS, now, failure=failure[:500])
+    return Task(now, now + TERM_MOST_MS, now, failure=failure[:500])
 
 
 def unpack_task(row: Updateable) -> Task:

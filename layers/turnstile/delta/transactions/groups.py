@@ -172,7 +172,7 @@ class GroupRatifier:
         except TurnstileError as error:  # true of the last transaction, and not of the one before it
             if not lost:
                 raise
-            raise OutcomeUnknown(f"an answer was lost, and then: {error.message}") from error
+            raise OutcomeUnknown(f"an answer was lost, and then: {error.public_message}") from error
         members.fail_contended()
         return members.answer(lost=lost)
 
@@ -256,7 +256,7 @@ class OpenGroup:
             return GroupRatified(tuple(self._ratified_at(member, heads.get(member.table_id)) for member in writing))
         except TurnstileError as error:
             raise OutcomeUnknown(
-                f"the group is ratified, and its versions could not be read: {error.message}"
+                f"the group is ratified, and its versions could not be read: {error.public_message}"
             ) from error
 
     def find_replay(self) -> GroupRatified | None:

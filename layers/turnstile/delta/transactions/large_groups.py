@@ -116,7 +116,7 @@ class LargeGroups:
                 self._finish(run, remove)
                 raise
             # Another request, of the same group, has committed it.
-            raise OutcomeUnknown(f"the group is ratified, and then: {error.message}") from error
+            raise OutcomeUnknown(f"the group is ratified, and then: {error.public_message}") from error
         if is_committed:
             self._faults("group.decided")
             self._finish(run, lambda key, packed: fold(key, packed, self._world.clock.now_ms()))
@@ -181,7 +181,7 @@ class LargeGroups:
         try:
             answer = self._world.refs.write(decision_writes(key, beginning.token, target, now))
         except TurnstileError as error:
-            raise OutcomeUnknown(f"the decision on the group could not be written: {error.message}") from error
+            raise OutcomeUnknown(f"the decision on the group could not be written: {error.public_message}") from error
         row = GroupRow.from_row(answer.row) if answer.row is not None else None
         is_committed = row is not None and (row.token, row.state) == (beginning.token, COMMITTED)
         return is_committed == (target == COMMITTED)

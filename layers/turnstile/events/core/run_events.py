@@ -24,7 +24,8 @@ IDLE: Final = "idle"
 
 REPLACED_GAP: Final = 1_000_000
 """A gap of attempts that only a replaced row makes (``coordination.core.rows.unknown_task``): the
-numbers in it were never given."""
+numbers in it were never given. It is 17 minutes of the numbers of assumed attempts, which are times
+in ms; the next attempt begins an hour after an assumed one."""
 
 ATTEMPTS_MAX: Final = 50
 """Attempts that get events at once, the newest: more of them between two looks were begun and ended
@@ -54,7 +55,8 @@ def run_changes(key: str, mark: EventMark | None, head: TableHead, task: Task) -
         id = f"{head.table_id}/{type.rpartition('.')[2]}/{attempt}{again}"
         events.append(Event(id, type, head.table_id, head.name, time_ms, {"attempt": attempt, **data}))
 
-    shown_max = ATTEMPTS_MAX if task.attempt - latest < REPLACED_GAP else 1
+    is_gap = task.is_unknown or task.attempt - latest >= REPLACED_GAP
+    shown_max = 1 if is_gap else ATTEMPTS_MAX
     for attempt in range(max(latest, task.attempt - shown_max) + 1, task.attempt + 1):
         if open_attempt is not None:
             event(MAINTENANCE_DONE, open_attempt, 0, {"outcome": "unknown"})

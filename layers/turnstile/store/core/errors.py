@@ -110,6 +110,11 @@ class TurnstileError(Exception):
         self.remedy = remedy or self.usual_remedy
         self.details = details
 
+    @property
+    def public_message(self) -> str:
+        """The message for any caller, also inside another error or a stored reason."""
+        return self.message
+
 
 class InvalidRequest(TurnstileError):
     """A member of the request has the wrong shape, type, range or form."""
@@ -274,7 +279,8 @@ class UnreadableObj(StorageFault):
 
 class UnreadableRow(StorageFault):
     """A row of refs is damaged: it is neither read nor changed, and never taken for one that is not
-    there. ``details`` has ``row``. ``effect``: what is refused because of it, for any caller."""
+    there. ``details`` has ``row``. ``effect``: what is refused because of it, for any caller.
+    ``why``: the reason, without the key."""
 
     def __init__(self, key: str, why: str, *, effect: str = "") -> None:
         message = f"row '{key}' cannot be read: {f'{effect}: ' if effect else ''}{why}"
@@ -283,6 +289,11 @@ class UnreadableRow(StorageFault):
         )
         super().__init__(message, remedy=remedy, row=key)
         self.effect = effect
+        self.why = why
+
+    @property
+    def public_message(self) -> str:
+        return self.without_key().message
 
     def without_key(self) -> StorageFault:
         """Returns the error for a caller that is no administrator: a key may have the name of
