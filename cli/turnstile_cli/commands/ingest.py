@@ -76,9 +76,7 @@ def ingest(
             error.message += f"; {added} rows before these were added, up to version {version}"
             error.message += f", and {rejected} rejected" if rejected else ""
             if producer is None:
-                error.remedy += (
-                    f"; remove the first {done} rows from the file before it is sent again, or use --producer"
-                )
+                error.remedy += f"; remove the first {done} rows before the file is sent again, or use --producer"
         raise
     if output is Format.JSON:
         counts = {"added": added, "replayed": replayed, "rejected": rejected}

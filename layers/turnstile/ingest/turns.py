@@ -241,7 +241,9 @@ def _version_of(tools: Tools, head: TableHead, txn: str) -> int:
         if version is None:
             version = _find_version(tools, read_head(tools.world, head.table_id), txn)
     except (StorageFault, Throttled) as error:
-        raise VersionUnknown(f"the rows were added, and their version could not be read: {error.message}") from error
+        raise VersionUnknown(
+            f"the rows were added, and their version could not be read: {error.public_message}"
+        ) from error
     if version is None:
         raise VersionUnknown("the rows were added, and the version that has them is not found")
     return version

@@ -154,3 +154,32 @@ def test_a_request_that_sets_rows_apart_and_comes_again_tells_their_number_again
     for _ in range(2):
         assert table.append_rows([{"id": 1}, {"id": "x"}], id=key, on_rejected=told.append) == 1
     assert [(one.rows, len(one.problems)) for one in told] == [(1, 1), (1, 0)]
+
+
+def test_a_batch_that_is_refused_tells_how_many_rows_of_the_file_are_done(
+    server: Server, table: Table, tmp_path: Path
+) -> None:
+    spellings = ["city", "CITY", "City", "cITY", "ciTY", "citY", "CIty", "CITy", "CiTY"]
+    lines = ['{"id": 1}'] * 7 + ['{"id": "x"}'] * 2 + [f'{{"id": 2, "{name}": "a"}}' for name in spellings]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(lines))
+    given = ("--batch-rows", "9", "--on-error", "quarantine", "--url", server.url)
+    ended = run("ingest", table.name, str(file), *given)
+    said = " ".join(ended.output.split())
+    assert ended.exit_code != 0
+    assert "7 rows before these were added, up to version 1, and 2 rejected" in said
+    assert "remove the first 9 rows before the file is sent again" in said
+
+
+def test_an_error_of_the_caller_about_rejected_rows_comes_after_the_commit(table: Table) -> None:
+    def fail(_: RejectedRows) -> None:
+        raise RuntimeError("of the caller")
+
+    with pytest.raises(RuntimeError):
+        table.append_rows([{"id": 1}, {"id": "x"}], on_rejected=fail)
+    rows = table.producer(on_rejected=fail, sequence=1)
+    rows.add({"id": 2}, {"id": "x"})
+    with pytest.raises(RuntimeError):
+        rows.flush()
+    assert (rows.version, rows.sequence, rows.flush()) == (2, 2, 2)
+    assert sorted(table.read(["id"])["id"].to_pylist()) == [1, 2]
