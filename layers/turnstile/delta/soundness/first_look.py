@@ -1,5 +1,4 @@
-"""A check of a table's log before its first commit in this process: does it have versions after the
-HEAD's?
+"""Looks at a table's log before its first commit in this process, for versions after the HEAD's.
 
 A store that was restored from a backup, or lost its last writes, is behind its lake. Its HEADs
 would take commits as versions that ``_delta_log`` has already, and nothing could be published any
@@ -28,8 +27,8 @@ _LOOKS: Final = 5
 
 
 class FirstLook:
-    """Which tables' logs this process has looked at. Safe for threads: two that look at one table
-    at once find the same.
+    """Looks once at the log of each table that this process commits to. Safe for threads: two that
+    look at one table at once find the same.
 
     Args:
         storages: where the logs are.
