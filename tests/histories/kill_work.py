@@ -575,7 +575,17 @@ class Checkpoints(Work):
     ends = False
 
     def down(self, *, last: bool) -> None:
+        """Ends the leases of the attempts that were killed: after some kills every table has one."""
         self.ends = last
+        if not last:
+            self.rows(self._ended)
+
+    @staticmethod
+    def _ended(row: Row) -> Row | None:
+        if "/task/maintain." not in row["key"]:
+            return None
+        task = Task.unpack(row["payload"])
+        return {**row, "payload": task.fail("killed", task.until).pack()} if task.until else None
 
     def _due(self) -> list[str]:
         """Tables that have as many versions since their newest checkpoint as ask for another."""
