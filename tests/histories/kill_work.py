@@ -256,8 +256,7 @@ class Gc(Work):
             back_ms = 32 * 24 * HOUR_MS if row.get("reason") == "purged" else 2 * HOUR_MS
             return {**row, "changed_at": row["changed_at"] - back_ms}
         if row["key"].endswith("/task/collect") and not self.waits:
-            task = Task.unpack(row["payload"])
-            return {**row, "payload": task.fail("killed", task.until or 1).pack()} if task.until else None
+            return _end_lease(row)
         return None
 
     def work(self) -> bool:
@@ -299,6 +298,13 @@ class Gc(Work):
 
     def _ends(self) -> bool:
         return bool(eventually(self.whole, 300))
+
+
+def _end_lease(row: Row) -> Row | None:
+    """Returns the row of a task with the attempt that was killed at its end; None for no
+    attempt."""
+    task = Task.unpack(row["payload"])
+    return {**row, "payload": task.fail("killed", task.until).pack()} if task.until else None
 
 
 def _aged(path: Path, hours: float = 24) -> None:
@@ -575,17 +581,10 @@ class Checkpoints(Work):
     ends = False
 
     def down(self, *, last: bool) -> None:
-        """Ends the leases of the attempts that were killed: after some kills every table has one."""
+        """Ends the leases of attempts that were killed: after some kills each table has one."""
         self.ends = last
         if not last:
-            self.rows(self._ended)
-
-    @staticmethod
-    def _ended(row: Row) -> Row | None:
-        if "/task/maintain." not in row["key"]:
-            return None
-        task = Task.unpack(row["payload"])
-        return {**row, "payload": task.fail("killed", task.until).pack()} if task.until else None
+            self.rows(lambda row: _end_lease(row) if "/task/maintain." in row["key"] else None)
 
     def _due(self) -> list[str]:
         """Tables that have as many versions since their newest checkpoint as ask for another."""

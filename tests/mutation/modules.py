@@ -375,13 +375,13 @@ MODULES: Final = {
     "turnstile.iceberg.core.scan_tasks": Mutated(
         ("unit/iceberg/test_delta_tables.py", "functional/iceberg/test_delta_tables.py"), writes=False, decides=True
     ),
-    "turnstile.iceberg.delta_scans": Mutated(
+    "turnstile.iceberg.scans.delta_scans": Mutated(
         ("functional/iceberg/test_delta_tables.py", "functional/iceberg/test_delta_plans.py"),
         writes=False,
         decides=True,
         guards=True,
     ),
-    "turnstile.iceberg.plan_runs": Mutated(
+    "turnstile.iceberg.scans.plan_runs": Mutated(
         ("unit/iceberg/test_plan_runs.py", "functional/iceberg/test_plan_ids.py"),
         writes=False,
         decides=True,
@@ -393,7 +393,7 @@ MODULES: Final = {
     "turnstile.iceberg.core.files.content_files": Mutated(
         ("unit/iceberg/test_content_files.py",), writes=False, decides=True
     ),
-    "turnstile.iceberg.table_scans": Mutated(
+    "turnstile.iceberg.scans.table_scans": Mutated(
         ("functional/iceberg/test_table_scans.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.iceberg.core.expiry": Mutated(

@@ -1,7 +1,7 @@
-"""Takes batches of rows from a queue or a stream (docs/rows.md): a commit for each table, every
-record once.
+"""Takes batches of rows from a queue or a stream (docs/rows.md). Each table gets one commit, and
+each record is added once.
 
-For every table that the records of an event name, in their order:
+The steps, for each table that the records of an event name, in their order:
 
     1  find        the table, and the right of the principal to change it
     2  append      the rows of its records, in one commit (``ingest.appends``)

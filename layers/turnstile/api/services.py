@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from turnstile.events.follow_ups import FollowUps
     from turnstile.events.read import EventReader
     from turnstile.gc.collector import Collector, CollectTask
-    from turnstile.iceberg.delta_scans import DeltaScans, PlannedPage
     from turnstile.iceberg.files import MetadataFiles
     from turnstile.iceberg.first_look import IcebergFirstLook
-    from turnstile.iceberg.plan_runs import PlanRuns
+    from turnstile.iceberg.scans.delta_scans import DeltaScans, PlannedPage
+    from turnstile.iceberg.scans.plan_runs import PlanRuns
+    from turnstile.iceberg.scans.table_scans import TableScans
     from turnstile.iceberg.shared_appends import AppendQueue
-    from turnstile.iceberg.table_scans import TableScans
     from turnstile.ingest.appends import RowAppender
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
@@ -455,21 +455,21 @@ class Services:
     @cached_property
     def delta_scans(self) -> DeltaScans:
         """Delta tables for Iceberg's clients."""
-        from turnstile.iceberg.delta_scans import DeltaScans
+        from turnstile.iceberg.scans.delta_scans import DeltaScans
 
         return DeltaScans(self.world, self.metadata, lambda: self.planner)
 
     @cached_property
     def plan_runs(self) -> PlanRuns[PlannedPage]:
         """Plans of scans that take longer than one answer."""
-        from turnstile.iceberg.plan_runs import PlanRuns
+        from turnstile.iceberg.scans.plan_runs import PlanRuns
 
         return PlanRuns()
 
     @cached_property
     def table_scans(self) -> TableScans:
         """Scans of Iceberg tables, by their manifests."""
-        from turnstile.iceberg.table_scans import TableScans
+        from turnstile.iceberg.scans.table_scans import TableScans
 
         return TableScans(self.world.storages)
 

@@ -20,7 +20,7 @@ from turnstile.catalog.history.reader import TreeAsOf
 from turnstile.catalog.paging import MAX_PAGE
 from turnstile.catalog.reader import View
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.delta_scans import is_readable
+from turnstile.iceberg.scans.delta_scans import is_readable
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.ports import BATCH_GET_MAX, in_batches

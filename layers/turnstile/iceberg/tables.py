@@ -28,9 +28,9 @@ from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata, check_foreign
 from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
 from turnstile.iceberg.core.schema import Schema
-from turnstile.iceberg.delta_scans import is_readable, read_only
 from turnstile.iceberg.files import StoredFile, bucket_errors
 from turnstile.iceberg.locations import LocationClaim, check_paths
+from turnstile.iceberg.scans.delta_scans import is_readable, read_only
 from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.names import check_name

@@ -19,7 +19,6 @@ sends the same request again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -57,8 +56,6 @@ CHANGING: Final = msgspec.structs.replace(CONTENDED, remedy="send the same reque
 """The refusal after the last attempt; nothing was added."""
 
 _ATTEMPTS: Final = 5
-_MEMBER: Final = re.compile(r"commits\[(\d{1,3})\]", re.ASCII)
-"""How the field of an error names a member of a group."""
 PROBLEMS: Final = 10
 """Rejected rows that the answer to a request shows."""
 _TURN_BYTES: Final = 8 * 1024 * 1024
@@ -327,17 +324,15 @@ def _rejected_id(judged: _Judged) -> str:
 
 
 def _rejected_table_in(error: TurnstileError, commits: Sequence[CommitRequest]) -> str:
-    """The table of rejected rows that an error of the group is about, by its field; empty where it
-    is about another table, or none."""
-    match = _MEMBER.match(error.field or "")
-    at = int(match[1]) if match else 0
-    return commits[at - 1].table_id if 0 < at <= len(commits) else ""
+    """The table of rejected rows that an error of the group is about; empty where it is about the
+    table itself, or no member. ``commits``: these of the group after its first."""
+    return commits[error.member - 1].table_id if error.member else ""
 
 
 def _rejected_commits(tools: Tools, judged: Sequence[_Judged]) -> list[CommitRequest]:
-    """The commits of the rows that do not fit, one for each table of rejected rows; their files are
-    written. A request whose rows such a table does not take is settled. Raises TooLarge where those
-    of several requests are too many together."""
+    """Writes the files of the rows that do not fit, and returns a commit for each table of rejected
+    rows. Settles the requests with rows that such a table does not take. Raises TooLarge where the
+    rows of several requests are too many together."""
     commits = []
     for table_id in dict.fromkeys(filter(None, map(_rejected_id, judged))):
         of_table = [one for one in judged if _rejected_id(one) == table_id]

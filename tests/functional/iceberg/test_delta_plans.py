@@ -13,7 +13,7 @@ from tests.support.functions import Answer
 from tests.support.iceberg.client import Iceberg, refused
 from tests.support.iceberg.delta_table import VECTOR, DeltaTable, field
 from tests.support.iceberg.delta_table import add as partitioned
-from turnstile.iceberg import delta_scans
+from turnstile.iceberg.scans import delta_scans
 from turnstile.store.ports import VendedCredentials
 
 ROOT = "/api/2.1/unity-catalog/iceberg-rest/v1"

@@ -12,7 +12,7 @@ from tests.support.clones import clone
 from tests.support.fakes import delta
 from tests.support.iceberg.client import MAIN, SALES, Iceberg, refused, set_properties
 from tests.support.iceberg.delta_table import VECTOR, DeltaTable, add, field, metadata
-from turnstile.iceberg import delta_scans
+from turnstile.iceberg.scans import delta_scans
 from turnstile.planning import appends
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import VendedCredentials

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.iceberg.client import Iceberg, refused
 from tests.support.iceberg.delta_table import DeltaTable, add
-from turnstile.iceberg import delta_scans
-from turnstile.iceberg.plan_runs import PlanRuns
+from turnstile.iceberg.scans import delta_scans
+from turnstile.iceberg.scans.plan_runs import PlanRuns
 
 JAVA = {"X-Client-Version": "Apache Iceberg 1.11.0 (commit abc)"}
 

@@ -12,12 +12,12 @@ import pytest
 from tests.support.iceberg.client import SALES, Iceberg, refused
 from tests.support.iceberg.planned_table import DAY_US, PlannedTable
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.iceberg import table_scans
 from turnstile.iceberg.core.files import content_files
 from turnstile.iceberg.core.metadata import parse
 from turnstile.iceberg.core.partition import PartitionSpec
-from turnstile.iceberg.delta_scans import PlanRequest
-from turnstile.iceberg.table_scans import TableScans
+from turnstile.iceberg.scans import table_scans
+from turnstile.iceberg.scans.delta_scans import PlanRequest
+from turnstile.iceberg.scans.table_scans import TableScans
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.ports import VendedCredentials
 

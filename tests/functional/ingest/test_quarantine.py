@@ -293,6 +293,7 @@ def test_an_error_of_the_group_about_the_table_of_rejected_rows_refuses_only_its
         if len(group.commits) == 1:
             return commit(self, group)
         error.field = "commits[1].content"
+        error.member = 1
         raise error
 
     appender = function("ingest").services.row_appender

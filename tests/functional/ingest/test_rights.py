@@ -89,6 +89,16 @@ def test_i12_the_table_for_rows_that_do_not_fit_is_made_by_the_right_to_create_t
         assert plan.status in (403, 404), "a sender reads no rows of another one"
 
 
+def create_as_bob(realm: Realm) -> None:
+    """A table of bob's with the name of the table of rejected rows."""
+    realm.grant("catalog", "main", "bob", "USE CATALOG", "USE SCHEMA", "CREATE TABLE")
+    made = realm.ask("bob", "POST", f"{NS}/staging-tables", {"name": "t1_rejected"}).json
+    zero = delta.version_zero("zero", realm.world.clock.now_ms())
+    realm.world.storages.open(made["location"]).put_if_absent(published_path(0), zero)
+    registered = realm.ask("bob", "POST", f"{NS}/tables", {"name": "t1_rejected", "table_id": made["table_id"]})
+    assert registered.status == 201, registered.text
+
+
 @pytest.mark.parametrize("kind", ["table of another owner", "external table", "nothing"])
 def test_i12_a_sender_without_the_right_to_create_tables_learns_nothing_of_a_name_that_is_taken(
     realm: Realm, kind: str
@@ -100,24 +110,14 @@ def test_i12_a_sender_without_the_right_to_create_tables_learns_nothing_of_a_nam
         realm.must("POST", f"{V1}/catalogs/main/schemas/sales/tables/e1/rename", {"new-name": "t1_rejected"})
         realm.grant("table", "main.sales.t1_rejected", "bob", "MODIFY")
     elif kind == "table of another owner":
-        realm.grant("schema", "main.sales", "bob", "USE SCHEMA", "CREATE TABLE")
-        realm.grant("catalog", "main", "bob", "USE CATALOG")
-        made = realm.ask("bob", "POST", f"{NS}/staging-tables", {"name": "t1_rejected"}).json
-        zero = delta.version_zero("zero", realm.world.clock.now_ms())
-        realm.world.storages.open(made["location"]).put_if_absent(published_path(0), zero)
-        registered = realm.ask("bob", "POST", f"{NS}/tables", {"name": "t1_rejected", "table_id": made["table_id"]})
-        assert registered.status == 201, registered.text
+        create_as_bob(realm)
     error = refused(send("ann", "t1", [{"id": "x"}], query=QUARANTINE), 403, "PermissionDenied")
     assert error["message"] == "rows do not fit, and 'ann' may not modify table: table 'main.sales.t1_rejected'"
 
 
 def test_i12_a_table_of_another_owner_takes_no_rejected_rows(realm: Realm) -> None:
     """Its owner would read the rows of all senders."""
-    realm.grant("catalog", "main", "bob", "USE CATALOG", "USE SCHEMA", "CREATE TABLE")
-    made = realm.ask("bob", "POST", f"{NS}/staging-tables", {"name": "t1_rejected"}).json
-    zero = delta.version_zero("zero", realm.world.clock.now_ms())
-    realm.world.storages.open(made["location"]).put_if_absent(published_path(0), zero)
-    realm.ask("bob", "POST", f"{NS}/tables", {"name": "t1_rejected", "table_id": made["table_id"]})
+    create_as_bob(realm)
     error = refused(send("root", "t1", [{"id": "x"}], query=QUARANTINE), 400, "UnsupportedTable", "on_error")
     assert "belongs to another owner than the table" in error["message"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from turnstile.iceberg import plan_runs
-from turnstile.iceberg.plan_runs import PlanRuns
+from turnstile.iceberg.scans import plan_runs
+from turnstile.iceberg.scans.plan_runs import PlanRuns
 from turnstile.store.core.errors import InvalidRequest, Throttled
 
 

@@ -428,33 +428,33 @@ def test_i3_a_replay_is_recognised_where_the_store_names_but_one_of_the_rows_tha
     assert ratified(service.commit(appends(tables[:2], reads=[ReadVersion(tables[2].id, 0)]))).replayed
 
 
-def test_i3_a_lost_answer_is_not_forgotten_by_the_attempt_after_it(world: FakeWorld, tables: list[Table]) -> None:
-    def other_form(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
-        tables[0].row["last_ict"] += 10_000  # the ticket's other form fits now
+def other_form_of(table: Table) -> Callable[[Faulty, Sequence[Write]], AllAccepted | SomeRejected]:
+    """A refusal without a certain answer, after which the other form of the table's ticket fits."""
+
+    def refuse(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
+        table.row["last_ict"] += 10_000
         answer = refs.apply(writes)
         assert isinstance(answer, SomeRejected)
         return SomeRejected(answer.failed, uncertain=True)
 
+    return refuse
+
+
+def test_i3_a_lost_answer_is_not_forgotten_by_the_attempt_after_it(world: FakeWorld, tables: list[Table]) -> None:
     def stuck(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
         tables[1].row.update(state="stuck", reason="x")
         return refs.apply(writes)
 
-    service, _ = faulty(world, other_form, stuck)
+    service, _ = faulty(world, other_form_of(tables[0]), stuck)
     with pytest.raises(OutcomeUnknown):
         service.commit(group(inline_request(tables[0], None, "a", base=0), inline_request(tables[1], 1, "b")))
 
 
 def test_i12_an_unknown_outcome_behind_a_damaged_row_is_without_its_key(world: FakeWorld, tables: list[Table]) -> None:
-    def other_form(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
-        tables[0].row["last_ict"] += 10_000  # the ticket's other form fits now
-        answer = refs.apply(writes)
-        assert isinstance(answer, SomeRejected)
-        return SomeRejected(answer.failed, uncertain=True)
-
     def damaged(refs: Faulty, writes: Sequence[Write]) -> AllAccepted | SomeRejected:
         raise UnreadableRow(tables[1].key, "its bytes are no row")
 
-    service, _ = faulty(world, other_form, damaged)
+    service, _ = faulty(world, other_form_of(tables[0]), damaged)
     with pytest.raises(OutcomeUnknown) as unknown:
         service.commit(group(inline_request(tables[0], None, "a", base=0), inline_request(tables[1], 1, "b")))
     assert "a row of the store cannot be read" in unknown.value.message and tables[1].key not in unknown.value.message

@@ -18,7 +18,7 @@ from turnstile.api.iceberg.errors import DELTA_PREFIX
 from turnstile.api.iceberg.tables import path_of, table_of_path
 from turnstile.api.services import services
 from turnstile.catalog.core.entities import Table
-from turnstile.iceberg.delta_scans import NotPlanned, PlanRequest
+from turnstile.iceberg.scans.delta_scans import NotPlanned, PlanRequest
 from turnstile.iceberg.tables import Tables
 from turnstile.rights.rules import read_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest

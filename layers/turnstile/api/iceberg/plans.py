@@ -21,7 +21,7 @@ from turnstile.api.iceberg.context import body, reading
 from turnstile.api.iceberg.tables import TABLE, credentials_for, path_of, table_of_path
 from turnstile.api.services import services
 from turnstile.catalog.core.entities import IcebergTable, Table
-from turnstile.iceberg.delta_scans import PlannedPage, PlanRequest
+from turnstile.iceberg.scans.delta_scans import PlannedPage, PlanRequest
 from turnstile.iceberg.tables import Tables
 from turnstile.rights.rules import read_table
 

@@ -12,8 +12,8 @@ import msgspec
 from turnstile.api.iceberg.requests import SEPARATOR
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.iceberg.core import metadata
-from turnstile.iceberg.delta_scans import LoadedDelta, PlannedPage, location_of
 from turnstile.iceberg.listing import Names
+from turnstile.iceberg.scans.delta_scans import LoadedDelta, PlannedPage, location_of
 from turnstile.iceberg.tables import LoadedTable
 from turnstile.iceberg.views import LoadedView
 from turnstile.store.core.errors import TooLarge

@@ -376,6 +376,7 @@ class _naming:  # noqa: N801 - a context manager, entered several times for each
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, TurnstileError):
             member = f"commits[{self._index}]"
+            error.member = self._index
             error.field = f"{member}.{error.field}" if error.field else member
 
 

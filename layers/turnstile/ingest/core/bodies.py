@@ -29,7 +29,7 @@ from pyarrow import types
 from turnstile.ingest.core.arrays import expanded_bytes, require_plain_buffers
 from turnstile.ingest.core.compression import FEWER, PLAIN_BYTES
 from turnstile.ingest.core.errors import InvalidRows, excerpt
-from turnstile.ingest.core.rejects import ROWS_MAX, Misfits, Reject, Rejects, text_of, too_many
+from turnstile.ingest.core.rejects import ROWS_MAX, Misfits, Reject, Rejects, set_apart, text_of, too_many
 from turnstile.ingest.core.values import OnMisfit, column_of, refuse
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.conforming import Conformer
@@ -138,17 +138,15 @@ def _require_fits(rows: int, definition: Definition) -> None:
 
 def _of_json(plain: bytes, media: str, definition: Definition, rejects: Rejects | None) -> list[pa.RecordBatch]:
     hook = Decimal if any(types.is_decimal(leaf) for leaf in _leaves(definition.schema)) else None
-    misfits = None if rejects is None else Misfits()
-    on_misfit = refuse if misfits is None else misfits.add
+    misfits = Misfits()
+    on_misfit = refuse if rejects is None else misfits.add
     rows, place_of = json_rows(plain, media, hook, on_misfit)
     _require_fits(len(rows), definition)
     batch = _batch(rows, place_of, definition, on_misfit)
-    if misfits is None or rejects is None or not misfits.found:
+    if rejects is None or not misfits.found:
         return [batch]
     texts = _texts(plain, media, len(rows))
-    for at, error in sorted(misfits.found.items()):
-        rejects.add(place_of(at), error, texts[at])
-    return [misfits.leave_out(batch)]
+    return [set_apart(batch, misfits, rejects, place_of, texts.__getitem__)]
 
 
 def json_rows(
@@ -335,8 +333,8 @@ def _of_csv(plain: bytes, definition: Definition, rejects: Rejects | None) -> li
     defaulted = columns_with_default(definition)
     given = {name.lower(): table.column(at).to_pylist() for at, name in enumerate(names)}
     arrays = []
-    misfits = None if rejects is None else Misfits()
-    on_misfit = refuse if misfits is None else misfits.add
+    misfits = Misfits()
+    on_misfit = refuse if rejects is None else misfits.add
     for name, column in known.items():
         if name not in given and name in defaulted:
             raise _without_default("", column.name)
@@ -346,7 +344,7 @@ def _of_csv(plain: bytes, definition: Definition, rejects: Rejects | None) -> li
         arrays.append(column_of(values, column, lambda at: f"row {numbers[at]}", on_misfit))
     batch = pa.RecordBatch.from_arrays(arrays, schema=definition.schema)
     _check_partitions(batch, lambda at: f"row {numbers[at]}", definition, on_misfit)
-    if misfits is None or rejects is None or not (misfits.found or torn):
+    if rejects is None or not (misfits.found or torn):
         return [batch]
     positions = {numbers[at]: at for at in misfits.found}
     for number in sorted({*torn, *positions}):
@@ -422,7 +420,7 @@ def _conform(
         rows += batch.num_rows
         _require_fits(rows, definition)
         batch.validate(full=True)
-        size += sum(expanded_bytes(values) for values in batch.columns if not types.is_null(values.type))
+        size += _expanded_bytes(batch)
         _require_small(size)
         fitting = batch if rejects is None else _leave_out_misfits(batch, first, conformer, definition, rejects)
         found += conformer.conform(fitting)
@@ -442,11 +440,17 @@ def _leave_out_misfits(
         if name.lower() in places:
             for at, problem in partition_misfits(batch.column(places[name.lower()]), name):
                 misfits.add(at, InvalidRows(problem, field=name))
-    for at, error in sorted(misfits.found.items()):
+
+    def text_at(at: int) -> str:
         row = batch.slice(at, 1)
-        rejects.require(sum(expanded_bytes(values) for values in row.columns if not types.is_null(values.type)), error)
-        rejects.add(f"row {first + at}", error, _text_of_row(row))
-    return misfits.leave_out(batch) if misfits.found else batch
+        rejects.require(_expanded_bytes(row), misfits.found[at])
+        return _text_of_row(row)
+
+    return set_apart(batch, misfits, rejects, lambda at: f"row {first + at}", text_at)
+
+
+def _expanded_bytes(batch: pa.RecordBatch) -> int:
+    return sum(expanded_bytes(values) for values in batch.columns if not types.is_null(values.type))
 
 
 def _text_of_row(row: pa.RecordBatch) -> str:

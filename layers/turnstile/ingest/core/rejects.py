@@ -8,7 +8,7 @@ again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -57,7 +57,7 @@ class Reject(msgspec.Struct, frozen=True):
 
 
 class Misfits:
-    """Gathers the rows of a body that do not fit: of each the first problem."""
+    """Gathers the rows of a batch that do not fit, each with its first problem."""
 
     def __init__(self) -> None:
         self.found: dict[int, InvalidRows] = {}
@@ -69,7 +69,7 @@ class Misfits:
             raise too_many(error)
 
     def leave_out(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the rows of ``batch``, whose first row has position 0, without those found."""
+        """Returns the rows of ``batch`` that fit. Requires that its first row has position 0."""
         return batch.filter(pa.array([at not in self.found for at in range(batch.num_rows)], pa.bool_()))
 
 
@@ -107,6 +107,23 @@ class Rejects:
         self._left -= size
         problem = error.message.removeprefix(f"{place}: ")
         self.rows.append(Reject(place, _column_in(error), problem[:PROBLEM_MAX], row))
+
+
+def set_apart(
+    batch: pa.RecordBatch,
+    misfits: Misfits,
+    rejects: Rejects,
+    place_of: Callable[[int], str],
+    text_at: Callable[[int], str],
+) -> pa.RecordBatch:
+    """Adds the misfits of a batch to ``rejects``, in their order, and returns the other rows.
+    ``place_of`` and ``text_at`` return the place and the text of the row at a position. Raises
+    TooLarge."""
+    if not misfits.found:
+        return batch
+    for at, error in sorted(misfits.found.items()):
+        rejects.add(place_of(at), error, text_at(at))
+    return misfits.leave_out(batch)
 
 
 def bytes_max(size: int) -> int:

@@ -98,9 +98,13 @@ class TurnstileError(Exception):
         field: the request's member at fault, as a dotted path, if there is one.
         remedy: the advice for the caller; by default the usual advice for this type of error.
         details: members a program may want (versions, states), JSON-compatible.
+
+    Attributes:
+        member: the place of the commit of a group that the error is about; None for no group.
     """
 
     type: str = ErrorType.INTERNAL_ERROR
+    member: int | None = None
     usual_remedy: str | None = None
 
     def __init__(self, message: str, *, field: str | None = None, remedy: str | None = None, **details: Any) -> None:

@@ -28,7 +28,7 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.schema import Schema, parts
 from turnstile.iceberg.core.snapshots import Snapshot
-from turnstile.iceberg.delta_scans import (
+from turnstile.iceberg.scans.delta_scans import (
     TASK_CHARACTERS,
     NoSuchPlanTask,
     PlannedPage,
