@@ -119,8 +119,6 @@ def set_apart(
     """Adds the misfits of a batch to ``rejects``, in their order, and returns the other rows.
     ``place_of`` and ``text_at`` return the place and the text of the row at a position. Raises
     TooLarge."""
-    if not misfits.found:
-        return batch
     for at, error in sorted(misfits.found.items()):
         rejects.add(place_of(at), error, text_at(at))
     return misfits.leave_out(batch)
