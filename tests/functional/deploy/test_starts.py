@@ -33,7 +33,7 @@ MODULES: Final = {
     "commit": 123,
     "events": 136,
     "gc": 215,
-    "iceberg": 210,
+    "iceberg": 211,
     "ingest": 121,
     "maintain": 157,
     "plans": 198,
