@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -54,6 +55,32 @@ def test_the_template_is_valid_for_sam_and_for_cfn_lint(stack: Deployment) -> No
     template = str(ROOT / "template.yaml")
     assert "is a valid SAM Template" in stack.emulator.sam("validate", "--lint", "--template-file", template)
     stack.emulator.run("sam", ["cfn-lint", template], label="cfn-lint")
+
+
+def test_the_emulator_loses_no_update_of_a_row_beside_transactions_that_fail(stack: Deployment) -> None:
+    rows_of_dynamodb = stack.aws("dynamodb")
+    table = {"TableName": "updates-of-one-row"}
+    names = {"ExpressionAttributeNames": {"#key": "key"}}
+    rows_of_dynamodb.create_table(
+        **table, BillingMode="PAY_PER_REQUEST", KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+    )  # fmt: skip
+    key = {"Key": {"key": {"S": "row"}}}
+    absent = {"Key": {"key": {"S": "absent"}}, "ConditionExpression": "attribute_exists(#key)"}
+
+    def update() -> None:
+        one = {":one": {"N": "1"}}
+        rows_of_dynamodb.update_item(**table, **key, UpdateExpression="ADD n :one", ExpressionAttributeValues=one)
+
+    def fail() -> None:
+        with pytest.raises(rows_of_dynamodb.exceptions.TransactionCanceledException):
+            rows_of_dynamodb.transact_write_items(TransactItems=[{"ConditionCheck": table | absent | names}])
+
+    with ThreadPoolExecutor(8) as pool:
+        for request in [pool.submit(work) for _ in range(200) for work in (update, fail)]:
+            request.result()
+    assert rows_of_dynamodb.get_item(**table, **key)["Item"]["n"] == {"N": "200"}
+    rows_of_dynamodb.delete_table(**table)
 
 
 def test_the_deployed_service_says_its_version_and_asks_for_a_token(stack: Deployment) -> None:

@@ -120,7 +120,8 @@ def started(root: Root, work: Path) -> Iterator[Emulator]:
     processes."""
     for name in ("logs", "tmp", "plugin"):
         (work / name).mkdir()
-    shutil.copy(Path(__file__).with_name("executor.py"), work / "plugin/executor.py")
+    for module in ("executor.py", "row_requests.py"):
+        shutil.copy(Path(__file__).with_name(module), work / "plugin" / module)
     about = work / "plugin/process_executor-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: process-executor\nVersion: 1\n")
@@ -135,7 +136,7 @@ def started(root: Root, work: Path) -> Iterator[Emulator]:
         "TURNSTILE_RUNTIME_PYTHON": root.program("lambda", "python"), "DOCKER_HOST": "unix:///nonexistent/docker.sock",
         "LS_LOG": "trace",  # what CloudFormation asks other services for is logged at that level alone (deployer.py)
     }  # fmt: skip
-    words = [root.program("localemu", "python"), "-m", "localemu.runtime.main"]
+    words = [root.program("localemu", "python"), "-m", "row_requests"]
     command = root.command(words, folders=[work], variables=variables, at=work)
     began = time.monotonic()
     with (work / "emulator.log").open("wb") as log:
