@@ -26,8 +26,9 @@ COMMANDS: Final = {
         "ingest": "ingest.ingest",
     },
     "Operation": {
-        "publish": "operations.publish", "repair": "operations.repair", "verify": "verification.verify",
-        "gc": "operations.gc", "outcome": "operations.outcome", "events": "events.events", "cost": "cost.cost",
+        "publish": "upkeep.operations.publish", "repair": "upkeep.operations.repair",
+        "verify": "upkeep.verification.verify", "gc": "upkeep.operations.gc", "outcome": "upkeep.operations.outcome",
+        "events": "events.events", "cost": "cost.cost",
     },
 }  # fmt: skip
 """The commands by panel of the help, each with its module and function in ``commands``."""
@@ -35,7 +36,7 @@ GROUPS: Final = {
     "Tables": {"create": "definitions.create", "rename": "definitions.rename", "drop": "definitions.drop"},
     "Operation": {
         "clients": "access.clients", "grants": "access.grants", "catalog": "catalog.catalog", "refs": "refs.refs",
-        "maintain": "maintain.maintain", "pins": "pins.pins", "transactions": "transactions.transactions",
+        "maintain": "upkeep.maintain.maintain", "pins": "upkeep.pins.pins", "transactions": "transactions.transactions",
     },
 }  # fmt: skip
 """The same of the groups of commands."""
@@ -85,7 +86,7 @@ def program(only: str = "") -> typer.Typer:
 
 
 def _load(place: str) -> Any:
-    module, _, name = place.partition(".")
+    module, _, name = place.rpartition(".")
     return getattr(import_module(f"turnstile_cli.commands.{module}"), name)
 
 

@@ -71,7 +71,7 @@ def test_a_circle_would_be_noticed() -> None:
 
 @pytest.mark.parametrize("root", [*PRODUCT, "benchmarks"])
 def test_no_folder_of_the_product_holds_too_many_modules(root: str) -> None:
-    modules_of = Counter(path.parent for path in (ROOT / root).rglob("*.py") if path.name != "__init__.py")
+    modules_of = Counter(path.parent for path in (ROOT / root).rglob("*.py"))
     crowded = {str(folder.relative_to(ROOT)): count for folder, count in modules_of.items() if count > MOST_MODULES}
     assert not crowded, f"more than {MOST_MODULES} modules, give a subject of them a folder of its own: {crowded}"
 

@@ -23,7 +23,9 @@ def names_of(panels: dict[str, dict[str, str]]) -> set[str]:
     return {name for members in panels.values() for name in members}
 
 
-@pytest.mark.parametrize(("command", "others"), [("head", ["verification", "top"]), ("refs", ["tables", "server"])])
+@pytest.mark.parametrize(
+    ("command", "others"), [("head", ["upkeep.verification", "top"]), ("refs", ["tables", "server"])]
+)
 def test_a_command_imports_no_module_that_it_does_not_need(command: str, others: list[str]) -> None:
     process = subprocess.run([sys.executable, "-c", IMPORTED, command], capture_output=True, text=True, check=True)
     imported = json.loads(process.stdout)

@@ -1,5 +1,5 @@
 """Changes a second of one hot row, by real servers that share a store:
-``python -m benchmarks.hot_rows``.
+``python -m benchmarks.fleet.hot_rows``.
 
     --of catalog    writers change a property of a namespace of their own: nothing conflicts but the catalog's HEAD
     --of table      writers append to one table by tickets: nothing conflicts but the table's HEAD
