@@ -241,32 +241,32 @@ def test_i3_an_announced_transaction_that_lost_is_aborted(
     assert amounts() == [7, 0]
 
 
+@pytest.mark.parametrize(
+    "inline_limit", [pytest.param(0, id="staged"), pytest.param(24 * 1024, id="inline", marks=pytest.mark.slow)]
+)
 def test_every_commit_of_a_transaction_names_all_of_its_tables_where_that_is_asked_for(
-    lake: Any, sql: Any, accounts: tuple[str, str], log_of: Any, monkeypatch: pytest.MonkeyPatch
+    lake: Any, sql: Any, *, accounts: tuple[str, str], log_of: Any, monkeypatch: pytest.MonkeyPatch, inline_limit: int
 ) -> None:
     """The action is kept through ratification and publication, of staged and of inline commits, and
     Delta reads and writes the tables as before."""
     a, b = accounts
-    latest = {a: 1, b: 1}
-    for inline_limit in (0, 24 * 1024):
-        monkeypatch.setattr(lake.context, "inline_limit", inline_limit)
-        with lake.transaction(group_action=True, journal=True) as txn:
-            sql(f"INSERT INTO lake.{a} VALUES (1)")
-            sql(f"INSERT INTO lake.{b} VALUES (2)")
-            elsewhere(lambda: sql(f"INSERT INTO lake.{a} VALUES (10)"))  # it is put on top of this: another version
-        latest = {a: latest[a] + 2, b: latest[b] + 1}
-        versions = {lake.table(table).id: version for table, version in latest.items()}
-        for table, version in latest.items():
-            lake.table(table).publish()
-            lines = (log_of(table) / f"{version:020d}.json").read_text().splitlines()
-            (action,) = (json.loads(line)["transactionGroup"] for line in lines if '"transactionGroup"' in line)
-            assert action["transactionId"] == txn.id
-            assert {p["tableId"]: p["version"] for p in action["participants"]} == versions
+    monkeypatch.setattr(lake.context, "inline_limit", inline_limit)
+    with lake.transaction(group_action=True, journal=True) as txn:
+        sql(f"INSERT INTO lake.{a} VALUES (1)")
+        sql(f"INSERT INTO lake.{b} VALUES (2)")
+        elsewhere(lambda: sql(f"INSERT INTO lake.{a} VALUES (10)"))  # it is put on top of this: another version
+    latest = {a: 3, b: 2}
+    versions = {lake.table(table).id: version for table, version in latest.items()}
     for table, version in latest.items():
-        sql(f"ALTER TABLE lake.{table} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
-        sql(f"INSERT INTO lake.{table} VALUES (100)")
-        assert lake.table(table).history()[0].operation == "WRITE"
-        assert sql(f"SELECT count(*) AS n FROM lake.{table} VERSION AS OF {version}")[0].n == version
+        lake.table(table).publish()
+        lines = (log_of(table) / f"{version:020d}.json").read_text().splitlines()
+        (action,) = (json.loads(line)["transactionGroup"] for line in lines if '"transactionGroup"' in line)
+        assert action["transactionId"] == txn.id
+        assert {p["tableId"]: p["version"] for p in action["participants"]} == versions
+    sql(f"ALTER TABLE lake.{a} SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+    sql(f"INSERT INTO lake.{a} VALUES (100)")
+    assert lake.table(a).history()[0].operation == "WRITE"
+    assert sql(f"SELECT count(*) AS n FROM lake.{a} VERSION AS OF {latest[a]}")[0].n == latest[a]
     with lake.transaction() as later:
         sql(f"DELETE FROM lake.{a} WHERE amount = 1")
         elsewhere(lambda: _grouped(lake, sql, accounts))
