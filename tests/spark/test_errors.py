@@ -15,6 +15,13 @@ from turnstile_spark import TurnstileError
 from turnstile_spark.jvm import throw
 
 
+@pytest.fixture(scope="module")
+def tables_there(lake: Any, spark: Any) -> None:
+    """Makes two tables, which no test of them changes."""
+    for there in ("there", "also"):
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {lake.name}.default.{there} (id INT)")
+
+
 @pytest.mark.parametrize(
     ("statement", "condition"),
     [
@@ -35,9 +42,8 @@ from turnstile_spark.jvm import throw
         ("DROP NAMESPACE lake.default", "SCHEMA_NOT_EMPTY"),
     ],
 )
-def test_spark_names_the_error(lake: Any, sql: Any, statement: str, condition: str) -> None:
-    for there in ("there", "also"):
-        sql(f"CREATE TABLE IF NOT EXISTS lake.default.{there} (id INT)")
+@pytest.mark.usefixtures("tables_there")
+def test_spark_names_the_error(sql: Any, statement: str, condition: str) -> None:
     with pytest.raises(AnalysisException) as caught:
         sql(statement)
     assert caught.value.getCondition() == condition
@@ -48,11 +54,11 @@ def test_spark_names_the_error(lake: Any, sql: Any, statement: str, condition: s
     [
         "CREATE TABLE lake.default.p (id INT) USING parquet",
         "CREATE TABLE lake.default.p (id INT) LOCATION '/elsewhere'",
-        "DROP TABLE lake.default.there2 PURGE",
+        "DROP TABLE lake.default.there PURGE",
     ],
 )
-def test_what_a_lake_cannot_do_is_said(lake: Any, sql: Any, statement: str) -> None:
-    sql("CREATE TABLE IF NOT EXISTS lake.default.there2 (id INT)")
+@pytest.mark.usefixtures("tables_there")
+def test_what_a_lake_cannot_do_is_said(sql: Any, statement: str) -> None:
     with pytest.raises(UnsupportedOperationException):
         sql(statement)
 

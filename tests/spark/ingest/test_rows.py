@@ -65,7 +65,9 @@ def test_i26_rows_that_do_not_fit_are_read_by_spark_in_the_table_beside(
     assert (sql.ids(table), sql.values(f"SELECT * FROM {table}_rejected")) == ([-1, 1, 2], [])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "plain" else ()) for kind in KINDS]
+)
 def test_i26_rows_of_all_types_that_were_sent_over_http_are_read_by_spark(
     lake: Any, sql: Any, name: str, file_server: Any, kind: str
 ) -> None:

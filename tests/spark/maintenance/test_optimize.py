@@ -61,6 +61,7 @@ def test_rows_and_definition_stay_and_there_are_fewer_files(lake: Any, sql: Any,
     assert definition == ([tuple(r) for r in sql(f"DESCRIBE {table}")], sql(f"SHOW TBLPROPERTIES {table}"))
 
 
+@pytest.mark.slow
 def test_a_purge_leaves_no_deletion_vector(lake: Any, sql: Any, name: str) -> None:
     table = f"lake.{name}"
     sql(f"CREATE TABLE {table} (id BIGINT, k INT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
@@ -275,6 +276,7 @@ def test_a_transaction_that_changed_what_was_rewritten_meanwhile_runs_again_by_r
     assert issubclass(TransactionConflict, Exception)
 
 
+@pytest.mark.slow
 def test_a_thread_without_a_session_of_its_own_may_rewrite(lake: Any, sql: Any, spark: Any, name: str) -> None:
     table = f"lake.{name}"
     sql(f"CREATE TABLE {table} (id BIGINT, k INT) TBLPROPERTIES ('delta.checkpointInterval' = '2')")
