@@ -1,5 +1,5 @@
-"""A check of a table's metadata files before its first commit in this process. It refuses the
-commit if the lake has later ones than the store names.
+"""A check of the metadata files of a table or view before its first commit in this process. It
+refuses the commit if the lake has later ones than the store names.
 
 A store that is behind its lake (``delta.soundness.first_look``) names an older metadata file than
 the last commit left. A commit on it would begin a second history. Each commit writes a file whose
@@ -7,14 +7,14 @@ name has the number after its base's, and then swaps the HEAD. So a file with th
 store's proves nothing: a writer may have died before its swap. A file with the number after that
 has a base which the store does not know: the store is behind, the catalog was reset since, or
 another program writes the table. One listing by that number shows it. A store that lacks only the
-last commit of a table is not noticed here; ``doctor`` warns of it.
+last commit is not noticed here; ``doctor`` warns of it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from turnstile.catalog.core.entities import IcebergTable
+from turnstile.catalog.core.entities import IcebergEntity, IcebergTable, IcebergView
 from turnstile.catalog.core.paths import Path, dotted_name, key_of
 from turnstile.catalog.history.log import History
 from turnstile.catalog.history.reset import RESET_MESSAGE
@@ -34,8 +34,8 @@ _PAGES: Final = 10
 
 
 class IcebergFirstLook:
-    """The check, and the tables that passed it in this process. Safe for threads: two that check
-    one table at once get the same result."""
+    """The check, and the tables and views that passed it in this process. Safe for threads: two
+    that check one at once get the same result."""
 
     def __init__(self, storages: Storages, reader: CatalogReader) -> None:
         """``reader`` is not a request's: it authorizes nothing."""
@@ -44,48 +44,48 @@ class IcebergFirstLook:
         self._seen = Lru[tuple[str, str], bool](_TABLES)
 
     def require_current(self, catalog: str, path: Path) -> None:
-        """Raises CommitFailed for a table whose lake is ahead of the store, and StorageFault if the
-        storage does not say. One read and one listing at the first call for a table, nothing at
-        later ones. Returns for an entry that is no table: the commit refuses it.
+        """Raises CommitFailed for a table or view whose lake is ahead of the store, and
+        StorageFault if the storage does not say. One read and one listing at the first call for
+        each, nothing at later ones. Returns for another entry: the commit refuses it.
         """
         key = (catalog.lower(), key_of(path))
         if self._seen.get(key):
             return
-        table = self._table(catalog, path)
+        entity = self._entity(catalog, path)
         for _ in range(_LOOKS):
-            found = None if table is None else self._later_file(table)
-            if table is None or found is None or was_reset_since(self._reader, catalog, found.modified_ms):
+            found = None if entity is None else self._later_file(entity)
+            if entity is None or found is None or was_reset_since(self._reader, catalog, found.modified_ms):
                 break
-            again = self._table(catalog, path)
-            if again is not None and again.metadata == table.metadata:
-                raise _behind(catalog, path, table, found)
-            table = again  # others have committed meanwhile
-        if table is not None:
+            again = self._entity(catalog, path)
+            if again is not None and again.metadata == entity.metadata:
+                raise _behind(catalog, path, entity, found)
+            entity = again  # others have committed meanwhile
+        if entity is not None:
             self._seen.put(key, True)
 
-    def _later_file(self, table: IcebergTable) -> Stat | None:
+    def _later_file(self, entity: IcebergEntity) -> Stat | None:
         try:
-            return later_file(self._storages, table, UNKNOWN_BASE)
+            return later_file(self._storages, entity, UNKNOWN_BASE)
         except StorageFault as fault:
             fault.nothing_applied = True
             raise
 
-    def _table(self, catalog: str, path: Path) -> IcebergTable | None:
+    def _entity(self, catalog: str, path: Path) -> IcebergEntity | None:
         try:
             entry = self._reader.current(catalog).find(path)
         except NotFound:
             return None
         entity = None if entry is None else self._reader.store.entity(catalog, entry.obj)
-        return entity if isinstance(entity, IcebergTable) else None
+        return entity if isinstance(entity, IcebergTable | IcebergView) else None
 
 
-def later_file(storages: Storages, table: IcebergTable, distance: int) -> Stat | None:
-    """Returns a metadata file of the table with a number that is greater by ``distance`` than the
+def later_file(storages: Storages, entity: IcebergEntity, distance: int) -> Stat | None:
+    """Returns a metadata file of the entity with a number that is greater by ``distance`` than the
     store's, if it was written after the store got its own: one listing. Older ones were left by
     another catalog."""
-    number = file_number(table.metadata) + distance
-    since_ms = max(table.created, table.updated)
-    for stat in storages.open(table.location).list(f"metadata/{number:05d}-"):
+    number = file_number(entity.metadata) + distance
+    since_ms = max(entity.created, entity.updated)
+    for stat in storages.open(entity.root).list(f"metadata/{number:05d}-"):
         if stat.path.endswith(".metadata.json") and stat.modified_ms > since_ms:
             return stat
     return None
@@ -111,14 +111,17 @@ def was_reset_since(reader: CatalogReader, catalog: str, since_ms: int) -> bool:
     return False
 
 
-def _behind(catalog: str, path: Path, table: IcebergTable, found: Stat) -> CommitFailed:
+def _behind(catalog: str, path: Path, entity: IcebergEntity, found: Stat) -> CommitFailed:
     name = dotted_name(catalog, *path)
+    is_table = isinstance(entity, IcebergTable)
+    kind = "table" if is_table else "view"
+    way = f"for {name}, with overwrite" if is_table else f"under another name, drop {name} and rename the other one"
     error = CommitFailed(
-        f"table {name} has the metadata file {found.path}, and the store knows {table.metadata} only: the store was "
-        "restored from a backup or lost its last writes, or another program writes the table"
+        f"{kind} {name} has the metadata file {found.path}, and the store knows {entity.metadata} only: the store was "
+        f"restored from a backup or lost its last writes, or another program writes the {kind}"
     )
     error.remedy = (
-        f"register the latest metadata file below {table.location} for {name}, with overwrite, or move the later ones "
-        "away (docs/operations.md, A store behind its lake); and commit again"
+        f"register the latest metadata file below {entity.root} {way}; or move the later ones away "
+        "(docs/operations.md, A store behind its lake), and commit again"
     )
     return error

@@ -133,6 +133,8 @@ class Views:
 
     def replace(self, catalog: str, path: Path, request: ReplaceView) -> LoadedView:
         """Applies updates to a view, and returns it as it is then; raises as ``Commits.commit``."""
+        if self._context.first_look is not None:
+            self._context.first_look.require_current(catalog, path)
         latest: list[LoadedView] = []
         written: list[str] = []
 
@@ -147,8 +149,7 @@ class Views:
             if metadata == base:
                 latest[:] = [LoadedView(before, base)]
                 return None
-            folder = before.metadata.rpartition("/metadata/")[0] or before.location
-            file = self._files.write(folder, metadata, before)
+            file = self._files.write(before.root, metadata, before)
             written.append(file.path)
             entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
             latest[:] = [LoadedView(entity, metadata)]

@@ -1,5 +1,5 @@
-"""A server's first commit of an Iceberg table is not taken where the lake has metadata files after
-the one that its store names (I1, I2)."""
+"""A server's first commit of an Iceberg table or view is not taken where the lake has metadata
+files after the one that its store names (I1, I2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes.storage import FakeStorage
 from tests.support.functions import Answer
 from tests.support.gc import days
-from tests.support.iceberg.client import MAIN, SALES, T1, Iceberg, refused, set_properties
+from tests.support.iceberg.client import MAIN, SALES, T1, VIEW, Iceberg, refused, set_properties
 from turnstile.catalog.history.core import AsOf
 from turnstile.store.core.errors import StorageFault
 
@@ -74,6 +74,53 @@ def test_i1_i2_a_store_behind_its_lake_takes_no_commit_until_the_latest_file_is_
     taken = commits(client)
     assert taken.status == 200 and f"/{lost + 2:05d}-" in taken.json["metadata-location"]
     assert commits(started(client)).status == 200
+
+
+V1 = f"{SALES}/views/v1"
+
+
+def replaced(client: Iceberg, value: str) -> Answer:
+    """The answer to a change of the view."""
+    days(client.world, 0.01)
+    return client.post(V1, {"requirements": [], "updates": [set_properties(a=value)]})
+
+
+@pytest.mark.parametrize("lost", [2, 3])
+@pytest.mark.parametrize("path", ["", "s3://lake/warehouse/elsewhere"])
+def test_i1_i2_a_view_of_a_store_behind_its_lake_takes_no_commit_until_its_latest_file_has_the_name(
+    client: Iceberg, lost: int, path: str
+) -> None:
+    properties = {"write.metadata.path": path} if path else {}
+    assert client.post(f"{SALES}/views", {**VIEW, "properties": properties}).status == 200
+    assert replaced(client, "kept").status == 200
+    rows = backup(client)
+    known = client.files()
+    for number in range(lost):
+        assert replaced(client, f"lost {number}").status == 200
+    restore(client, rows)
+    files = sorted(client.files() - known)
+    started(client)
+    message = refused(replaced(client, "refused"), 409, "CommitFailedException")
+    assert "view main.sales.v1 has the metadata file metadata/00003-" in message
+    assert "under another name" in message and client.files() == known | set(files)
+    assert client.get(V1).json["metadata"]["properties"]["a"] == "kept", "reads go on"
+    registered = client.post(f"{SALES}/register-view", {"name": "v2", "metadata-location": files[-1]})
+    assert registered.status == 200
+    assert client.delete(V1).status == 204
+    names = {name: {"namespace": ["sales"], "name": view} for name, view in (("source", "v2"), ("destination", "v1"))}
+    assert client.post(f"{MAIN}/views/rename", names).status == 204
+    assert replaced(client, "taken").status == 200
+    assert client.get(V1).json["metadata"]["properties"]["a"] == "taken"
+    assert replaced(started(client), "and again").status == 200
+
+
+def test_a_view_that_no_other_process_has_changed_is_looked_at_once(client: Iceberg) -> None:
+    assert client.post(f"{SALES}/views", VIEW).status == 200
+    started(client)
+    client.world.storages.requests.clear()
+    for value in ("1", "2"):
+        assert replaced(client, value).status == 200
+    assert client.world.storages.requests.count("list") == 1
 
 
 def test_without_the_look_a_second_history_begins_which_is_what_it_is_for(client: Iceberg) -> None:

@@ -10,7 +10,7 @@ from tests.support.delta_table import Table, publish, restored, table_id, with_m
 from tests.support.fakes.world import FakeWorld
 from tests.support.functions import Http, function
 from tests.support.gc import days
-from tests.support.iceberg.client import T1, Iceberg, set_properties
+from tests.support.iceberg.client import SALES, T1, VIEW, Iceberg, set_properties
 from turnstile.api.doctor.folders import ATTEMPT_MS
 from turnstile.catalog.history.core import AsOf
 
@@ -70,6 +70,22 @@ def test_i2_an_iceberg_table_with_later_metadata_files_is_named() -> None:
     found = behind(client.world)
     assert found is not None and found["result"] == "failed"
     assert "main.sales.t1 (metadata/00001-" in found["message"] and "register" in found["remedy"]
+
+
+def test_i2_an_iceberg_view_with_later_metadata_files_is_named() -> None:
+    client = Iceberg()
+    assert client.post(f"{SALES}/views", VIEW).status == 200
+    rows = copy.deepcopy(client.world.refs.rows)
+    for value in ("1", "2"):
+        days(client.world, 0.001)
+        change = {"requirements": [], "updates": [set_properties(a=value)]}
+        assert client.post(f"{SALES}/views/v1", change).status == 200
+    client.world.refs.rows.clear()
+    client.world.refs.rows.update(rows)
+    client.world.clock.now += ATTEMPT_MS + 1
+    found = behind(client.world)
+    assert found is not None and found["result"] == "failed"
+    assert "main.sales.v1 (metadata/00001-" in found["message"]
 
 
 def test_i2_one_later_metadata_file_is_a_warning_once_its_writer_cannot_commit_any_more() -> None:

@@ -4,7 +4,7 @@ after an older store was restored.
 
 A look at a Delta table is two requests where the commit of its ``floor`` is there, and one listing
 more where it is not (``delta.soundness.judge.folder_fault``); a look at an Iceberg table or view is
-two requests, its entity and its file, and one listing for a table.
+two requests, its entity and its file, and one listing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from turnstile.catalog.core.entities import ICEBERG_KINDS, IcebergTable, IcebergView
+from turnstile.catalog.core.entities import ICEBERG_KINDS, IcebergEntity, IcebergTable, IcebergView
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
@@ -55,8 +55,8 @@ class Gone(msgspec.Struct, frozen=True):
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """A table with a commit in the lake after the last one that the store knows. ``certain``: a
-    writer that died before its swap cannot have left the ``file``."""
+    """A table or view with a commit in the lake after the last one that the store knows.
+    ``certain``: a writer that died before its swap cannot have left the ``file``."""
 
     name: str
     file: str
@@ -200,27 +200,28 @@ def _iceberg_entries(world: World, reader: CatalogReader, unknown: list[str]) ->
 
 
 def _find_iceberg(world: World, reader: CatalogReader, entry: _Entry) -> Finding | None:
-    """Returns the table or view if its metadata file is not there, or a table with later ones; else
-    None, and the error's text where that is not known."""
+    """Returns the table or view if its metadata file is not there, or later ones are; else None,
+    and the error's text where that is not known."""
     try:
         entity = reader.store.entity(entry.tree.catalog, entry.obj)
         assert isinstance(entity, IcebergTable | IcebergView)
         folder, _, name = entity.metadata.rpartition("/")
         if world.storages.open(folder).stat(name) is None:
             return Gone(entry.name, entity.metadata, is_iceberg=True) if _is_present(reader, entry) else None
-        return _find_later(world, reader, entry, entity) if isinstance(entity, IcebergTable) else None
+        return _find_later(world, reader, entry, entity)
     except TurnstileError as error:
         return f"{entry.name}: {error.message}"
 
 
-def _find_later(world: World, reader: CatalogReader, entry: _Entry, table: IcebergTable) -> Behind | None:
-    """Returns the table if it has a later metadata file that no attempt of now has written."""
-    following = later_file(world.storages, table, 1)
+def _find_later(world: World, reader: CatalogReader, entry: _Entry, entity: IcebergEntity) -> Behind | None:
+    """Returns the table or view if it has a later metadata file that no attempt of now has
+    written."""
+    following = later_file(world.storages, entity, 1)
     if following is None or world.clock.now_ms() - following.modified_ms < ATTEMPT_MS:
         return None
     if not _is_present(reader, entry) or was_reset_since(reader, entry.tree.catalog, following.modified_ms):
         return None
-    certain = later_file(world.storages, table, UNKNOWN_BASE) is not None
+    certain = later_file(world.storages, entity, UNKNOWN_BASE) is not None
     return Behind(entry.name, following.path, is_iceberg=True, certain=certain)
 
 

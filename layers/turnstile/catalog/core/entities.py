@@ -126,9 +126,19 @@ class IcebergTable(_Iceberg, frozen=True, tag=ICEBERG_TABLE):
     needs: tuple[HeldLocation, ...] = ()
     turn_until: int = 0
 
+    @property
+    def root(self) -> str:
+        """The folder below which its commits write metadata files."""
+        return self.location
+
 
 class IcebergView(_Iceberg, frozen=True, tag=ICEBERG_VIEW):
     """Its location holds only metadata files."""
+
+    @property
+    def root(self) -> str:
+        """The folder below which its commits write metadata files."""
+        return self.metadata.rpartition("/metadata/")[0] or self.location
 
 
 IcebergEntity = IcebergTable | IcebergView
