@@ -21,7 +21,7 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.ingest.budget import ByteBudget
 from turnstile.ingest.core.errors import InvalidRows
-from turnstile.ingest.turns import Appended, RowsRequest, WaitingRows, convert, run_batch, run_turn
+from turnstile.ingest.turns import Appended, Converted, RowsRequest, WaitingRows, convert, run_batch, run_turn
 from turnstile.ingest.writing import Tools, current_head, engine_error
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError, UnsupportedTable
@@ -101,12 +101,14 @@ class RowAppender:
             OutcomeUnknown: it is not known whether the rows were added; the same request finds out.
             StorageFault, Throttled: nothing was added.
         """
+        converted: Converted | None = None
         for _ in range(_EVOLUTIONS):
             try:
-                return self._append(catalog, request)
+                return self._append(catalog, request, converted)
             except InvalidRows:
                 if rejected_table is not None and not request.rejected_id:
-                    if self._has_rejects(request):
+                    converted = self._split(request)
+                    if converted.rejects:
                         request = msgspec.structs.replace(request, rejected_id=rejected_table())
                     continue
                 if not request.evolves:
@@ -116,14 +118,15 @@ class RowAppender:
                 refused = evolve(self._tools, self._metadata, request)
                 if refused is not None:
                     return refused
-        return self._append(catalog, request)
+        return self._append(catalog, request, converted)
 
-    def _has_rejects(self, request: RowsRequest) -> bool:
-        """Whether rows of the request do not fit the table as it is now. Raises InvalidRows and
-        TooLarge for a body that is refused as a whole, before a table for its rows is created."""
+    def _split(self, request: RowsRequest) -> Converted:
+        """Returns the rows of the request by the table as it is now, with those that do not fit set
+        apart. Raises InvalidRows and TooLarge for a body that is refused as a whole, before a table
+        for its rows is created."""
         head = current_head(self._world, request.table_id)
         splitting = msgspec.structs.replace(request, rejected_id=request.table_id)
-        return bool(convert(splitting, self._tools.definition_of(head)).rejects)
+        return convert(splitting, self._tools.definition_of(head))
 
     def append_many(
         self, catalog: str, requests: Sequence[RowsRequest], until_ms: int
@@ -138,16 +141,16 @@ class RowAppender:
         run_batch(self._tools, waiting, MEMBERS, until_ms)
         return [_outcome_of(one) for one in waiting]
 
-    def _append(self, catalog: str, request: RowsRequest) -> Appended | Refused:
-        waiting = self._waiting(catalog, request)
+    def _append(self, catalog: str, request: RowsRequest, converted: Converted | None = None) -> Appended | Refused:
+        waiting = self._waiting(catalog, request, converted)
         try:
             self._apply(self._queue, waiting)
         except LeftLine:
             self._apply(new_queue(), waiting)
         return waiting.outcome()
 
-    def _waiting(self, catalog: str, request: RowsRequest) -> WaitingRows:
-        return WaitingRows(request, self._tools.key_of(catalog, request.table_id, request.identity))
+    def _waiting(self, catalog: str, request: RowsRequest, converted: Converted | None = None) -> WaitingRows:
+        return WaitingRows(request, self._tools.key_of(catalog, request.table_id, request.identity), converted)
 
     def _apply(self, queue: _Queue, waiting: WaitingRows) -> None:
         def lead(line: Line[WaitingRows]) -> None:

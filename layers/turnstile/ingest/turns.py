@@ -87,14 +87,26 @@ class Appended(msgspec.Struct, frozen=True):
     problems: tuple[Reject, ...] = ()
 
 
+class Converted(msgspec.Struct, frozen=True):
+    """The rows of a request in the columns of its table by ``definition``, their number, and the
+    rows that do not fit."""
+
+    definition: Definition
+    parts: Parts
+    rows: int
+    rejects: Sequence[Reject]
+
+
 class WaitingRows(Waiting[Appended | Refused]):
     """A request in the line of its table. ``key``: of the row that remembers it, empty for a
-    request without an identity; ``tries``: how often it was part of a commit."""
+    request without an identity; ``converted``: its rows, if they were converted before; ``tries``:
+    how often it was part of a commit."""
 
-    def __init__(self, request: RowsRequest, key: str) -> None:
+    def __init__(self, request: RowsRequest, key: str, converted: Converted | None = None) -> None:
         super().__init__()
         self.request = request
         self.key = key
+        self.converted = converted
         self.digest = digest_of(request.plain, request.media) if key else ""
         self.tries = 0
 
@@ -102,15 +114,6 @@ class WaitingRows(Waiting[Appended | Refused]):
     def refusal(self) -> Refused | None:
         """The refusal of its commit, if that is its outcome."""
         return self._outcome if isinstance(self._outcome, Refused) else None
-
-
-class Converted(msgspec.Struct, frozen=True):
-    """The rows of a request in the columns of its table, their number, and the rows that do not
-    fit."""
-
-    parts: Parts
-    rows: int
-    rejects: Sequence[Reject]
 
 
 def convert(request: RowsRequest, definition: Definition) -> Converted:
@@ -122,7 +125,8 @@ def convert(request: RowsRequest, definition: Definition) -> Converted:
             batches, rejects = split_rows(request.plain, request.media, definition)
         else:
             batches = rows_of(request.plain, request.media, definition)
-        return Converted(parts_of(batches, definition), sum(batch.num_rows for batch in batches), rejects)
+        rows = sum(batch.num_rows for batch in batches)
+        return Converted(definition, parts_of(batches, definition), rows, rejects)
     except DataMismatch as error:
         raise InvalidRows(str(error), field="body") from None
     except Unsupported as error:
@@ -252,9 +256,13 @@ def _find_version(tools: Tools, head: TableHead, txn: str) -> int | None:
 
 
 def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
-    """Step 3 of one request; None where its rows are refused."""
+    """Step 3 of one request; None where its rows are refused. Rows that were converted by the same
+    definition are taken as they are."""
+    converted = waiting.converted
     try:
-        return _Judged(waiting, convert(waiting.request, definition))
+        if converted is None or converted.definition is not definition:
+            converted = convert(waiting.request, definition)
+        return _Judged(waiting, converted)
     except TurnstileError as error:
         waiting.settle(error)
     return None

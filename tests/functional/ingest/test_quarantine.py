@@ -30,9 +30,11 @@ from tests.support.functions import function
 from tests.support.lake import ORDERS
 from tests.support.v1 import refused
 from turnstile.delta.transactions.groups import GroupRatifier
+from turnstile.ingest import appends, turns
 from turnstile.ingest.core import bodies, rejects
 from turnstile.ingest.core.identity import Identity
-from turnstile.ingest.turns import Appended, RowsRequest
+from turnstile.ingest.rejected import RejectedTables
+from turnstile.ingest.turns import Appended, RowsRequest, convert
 from turnstile.store.core.errors import NotFound, TooLarge, TurnstileError
 
 QUARANTINE = "on_error=quarantine"
@@ -94,6 +96,46 @@ def test_i26_a_request_of_which_no_row_fits_is_a_version_without_rows(lake: RowL
     again = lake.send([BAD, BAD], query=QUARANTINE, Idempotency_Key=KEY).json
     assert again == {"table_id": ORDERS, "outcome": "replayed", "version": 1, "rejected": {"rows": 2}}
     assert len(rejected_table(lake).rows()) == 2
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each conversion of a request's rows, by the table of rejected rows that it has."""
+    found = list[str]()
+
+    def noting(request: RowsRequest, definition: Any) -> Any:
+        found.append(request.rejected_id)
+        return convert(request, definition)
+
+    for module in (appends, turns):
+        monkeypatch.setattr(module, "convert", noting)
+    return found
+
+
+def test_rows_of_which_some_do_not_fit_are_converted_twice(lake: RowLake, conversions: list[str]) -> None:
+    assert lake.send([BAD, GOOD], query=QUARANTINE).json["rejected"]["rows"] == 1
+    assert conversions == ["", ORDERS], "until one does not fit, and then each of them"
+    assert lake.rows() == [GOOD]
+
+
+def test_rows_are_converted_again_where_the_table_was_defined_anew_meanwhile(
+    lake: RowLake, conversions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = RejectedTables.table_of
+
+    def late(*given: Any, **named: Any) -> str:
+        changed = delta.metadata()
+        columns = [column("id", "long"), column("name", "string"), column("more", "string")]
+        changed["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": columns})
+        content = delta.lines(delta.info("m", lake.lake.now()), changed)
+        assert lake.lake.inline(lake.lake.head.latest + 1, content).status == 200
+        return find(*given, **named)
+
+    monkeypatch.setattr(RejectedTables, "table_of", late)
+    answer = lake.send([BAD, GOOD], query=QUARANTINE).json
+    assert (answer["version"], answer["rows"], answer["rejected"]["rows"]) == (2, 1, 1)
+    assert conversions == ["", ORDERS, rejected_table(lake).id]
+    assert lake.rows() == [{**GOOD, "more": None}]
 
 
 def test_later_rows_that_do_not_fit_come_into_the_same_table(lake: RowLake) -> None:
