@@ -175,7 +175,7 @@ def run_batch(tools: Tools, batch: Sequence[WaitingRows], most: int, until_ms: i
         except (Throttled, StorageFault) as error:
             failure = error
         except TurnstileError as error:  # whatever it says, it says nothing of one request in particular
-            failure = OutcomeUnknown(error.message)
+            failure = OutcomeUnknown(error.public_message)
         else:
             failure = next((refusal for waiting in group if (refusal := waiting.refusal) is not None), None)
         if failure is not None:

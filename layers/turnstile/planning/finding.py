@@ -113,12 +113,12 @@ class FileFinder:
                 head = self._head_of(table_id)
                 plan = self._planner.plan(head, predicate, page=page, limit=size - count)
             except (UnsupportedTable, NotFound, StateConflict) as error:
-                left_out.append(LeftOut(name, error.message))
+                left_out.append(LeftOut(name, error.public_message))
                 continue
             except InvalidRequest as error:
                 if error.field != "predicate":
                     raise
-                left_out.append(LeftOut(name, error.message))
+                left_out.append(LeftOut(name, error.public_message))
                 continue
             if plan.files:
                 found.append(FilesOfTable(name, table_id, plan.version, tuple(plan.files)))

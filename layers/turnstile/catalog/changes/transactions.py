@@ -117,7 +117,9 @@ def earlier(groups: GroupRatifier, group: GroupRequest, seq: int | None) -> Appl
     try:
         replay = groups.open(group).find_replay()
     except NotFound as error:
-        raise OutcomeUnknown(f"the transaction was applied, and a table of it is gone: {error.message}") from error
+        raise OutcomeUnknown(
+            f"the transaction was applied, and a table of it is gone: {error.public_message}"
+        ) from error
     if replay is None:
         raise OutcomeUnknown("the transaction was applied, and a commit of it cannot be shown any more")
     return Applied(replay.members, seq, replayed=True)

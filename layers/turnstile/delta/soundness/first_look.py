@@ -64,7 +64,7 @@ class FirstLook:
         try:
             return self._storages.open(head.location).stat(published_path(head.latest + 1)) is not None
         except StorageFault as error:  # the proposal may have been ratified long ago
-            raise OutcomeUnknown(f"the log of the table could not be looked at: {error.message}") from error
+            raise OutcomeUnknown(f"the log of the table could not be looked at: {error.public_message}") from error
 
 
 def _behind(head: TableHead) -> Refused:

@@ -59,7 +59,7 @@ class Cut(msgspec.Struct, frozen=True):
                 raise no_such_table(table_id)
             check_readable(head)
         except StateConflict as error:
-            problem = f"table {table_id}: {error.message}"
+            problem = f"table {table_id}: {error.public_message}"
             details = {**error.details, "table_id": table_id}
             raise StateConflict(error.type, problem, field=field, remedy=error.remedy, **details) from None
         except NotFound as error:

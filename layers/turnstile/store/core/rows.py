@@ -182,7 +182,7 @@ def require_known(rows: Iterable[Row | None], *, uncertain: bool = False) -> Non
     for row in rows:
         if row is not None and format_of(row) > KNOWN:
             error = NewerFormat(str(row.get("key")), format_of(row), KNOWN)
-            raise OutcomeUnknown(f"an answer was lost, and now {error.message}") if uncertain else error
+            raise OutcomeUnknown(f"an answer was lost, and now {error.public_message}") if uncertain else error
 
 
 DAMAGED: Final = "damaged"
