@@ -35,7 +35,6 @@ ROWS_MAX = 64
 SWEEPS = 43_200
 FOR_EVER = 10**15
 READ_UNIT_DOLLARS = 0.125e-6
-WRITE_UNIT_DOLLARS = 0.625e-6
 
 
 def filled(backend: Backend, first: int, last: int) -> None:

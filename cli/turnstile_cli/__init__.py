@@ -12,7 +12,7 @@ code meaning
 3    not found: catalog, namespace, table, file
 4    refused: conflict, permission or a bad request; nothing changed
 5    the server is not running or cannot be reached
-6    unknown outcome: the same command again finds out
+6    unknown outcome: the same command again shows it
 7    the store cannot be used: damaged, gone, locked, full, denied or unreachable
 ==== =====================================================================================
 """

@@ -26,7 +26,7 @@ REMEMBERED: Final = (400, 404, 406, 409, 413, 422)
 """Statuses of refusals that the service remembers by the idempotency key: no attempt is, or was,
 answered otherwise."""
 
-AGAIN: Final = "run the same command again, it finds out"
+AGAIN: Final = "run the same command again; it shows the outcome"
 """The remedy for a change without an answer that is harmless when it is made twice."""
 
 _GATEWAY_ERROR: Final = "HttpError"
@@ -41,7 +41,7 @@ _EXITS_OF_TYPES: Final = {"CommitStateUnknown": Exit.UNKNOWN, "StoreUnavailable"
 
 
 class Api:
-    """The service at ``url``. ``home`` is the folder of the embedded stack, if it is one of this
+    """The service at ``url``. ``home`` is the folder of the server, if it is one of this
     machine."""
 
     def __init__(self, url: str, token: str, *, home: Path | None = None, local: bool = True) -> None:

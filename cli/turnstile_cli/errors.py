@@ -26,7 +26,7 @@ MEANINGS = {
     Exit.NOT_FOUND: "not found: catalog, namespace, table, file",
     Exit.REFUSED: "refused: conflict, permission or a bad request; nothing changed",
     Exit.UNREACHABLE: "the server is not running or cannot be reached",
-    Exit.UNKNOWN: "unknown outcome: the same command again finds out",
+    Exit.UNKNOWN: "unknown outcome: the same command again shows it",
     Exit.STORE: "the store cannot be used: damaged, gone, locked, full, denied or unreachable",
 }
 

@@ -53,7 +53,7 @@ _log = logging.getLogger("turnstile.checkpoint")
 
 def main() -> None:
     """Serves until SIGTERM or SIGINT. Arguments are for the launcher only."""
-    parser = argparse.ArgumentParser(description="The embedded development stack; start it with 'turnstile up'.")
+    parser = argparse.ArgumentParser(description="The embedded development stack; start it with 'turnstile up --aws'.")
     parser.add_argument("--home", required=True)
     parser.add_argument("--socket", required=True, type=int, help="descriptor of the listening socket")
     parser.add_argument("--lock", required=True, type=int, help="descriptor that holds the stack's lock")

@@ -143,7 +143,7 @@ def wait_ready(process: subprocess.Popen[bytes], layout: Layout, port: int) -> N
         process.wait()
     raise StackError(
         f"the stack {reason}; the end of {layout.log}:\n{tail(layout)}",
-        remedy="'turnstile up' once more; if it stays, report the log",
+        remedy="run 'turnstile up --aws' once more; if it fails again, report the log",
         kind="StartFailed",
     )
 

@@ -4,7 +4,7 @@ Value Serialization"."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
@@ -100,19 +100,6 @@ def _parse(text: str, type: pa.DataType) -> Any:
             return moment.replace(tzinfo=None)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return text.encode() if types.is_binary(type) else text
-
-
-def values_table(found: Sequence[Mapping[str, str | None]], schema: pa.Schema) -> pa.Table:
-    """The partition values of files, a row for each, in the types of their columns in
-    ``schema``."""
-    columns = []
-    for column in schema:
-        values = {
-            text: partition_value(text, column.type, column.name).as_py()
-            for text in {each.get(column.name) for each in found}
-        }
-        columns.append(pa.array([values[each.get(column.name)] for each in found], column.type))
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _first(rows: pa.RecordBatch, name: str) -> Any:

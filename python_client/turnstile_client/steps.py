@@ -108,7 +108,9 @@ class TableSteps:
                         filter is not None
                         and pa.Table.from_batches([rows]).filter(filter.expression).num_rows < rows.num_rows
                     ):
-                        raise DataMismatch("the data has rows that where is not true of: they would come twice")
+                        raise DataMismatch(
+                            "where is not true of all rows of the data: the next run would add these again"
+                        )
                     writer.write(rows)
         return writer
 

@@ -120,7 +120,7 @@ class Background:
             EVENTS: Work(lambda key: is_source(key) or key == self._fleet_log, self._append_soon),
         }
         self._work = {role: work[role] for role in work if role in self._roles}
-        self._missed = Missed()
+        self._missed = PendingSweeps()
         self._stream: Stream | None = None
         if self._store.database is None and self._work:
             from turnstile_server.store.streams import Stream
@@ -252,7 +252,7 @@ class Background:
 
     def _append_soon(self, changes: Mapping[str, int]) -> None:
         self._events.add(changes)
-        if self._fleet_log in changes:  # whose writers append to it themselves
+        if self._fleet_log in changes:  # members append to it themselves: only deliver
             self._deliver([FLEET])
 
     def _publish(self, table_id: str) -> None:
@@ -336,7 +336,7 @@ class Background:
         return self._store.world.clock.now_ms()
 
 
-class Missed:
+class PendingSweeps:
     """Roles that need a sweep, because hints may have been lost. Safe for threads."""
 
     def __init__(self) -> None:

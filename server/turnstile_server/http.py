@@ -353,7 +353,7 @@ def read_settings(settings: ServerSettings) -> Settings:
         metadata_bytes=METADATA_BYTES,
         answer_bytes=2 * METADATA_BYTES,
     )
-    # A worker answers nobody, so it is given no tokens.
+    # A worker answers no requests, so it gets no tokens.
     return msgspec.structs.replace(own, auth=auth_settings.Accepted()) if settings.workers else own
 
 

@@ -29,8 +29,8 @@ from turnstile.api.services import Services
 from turnstile.events.append import enlisted_catalogs
 from turnstile.events.deliver import Deliverer
 from turnstile.fleet.core.roles import MAINTAIN
-from turnstile.fleet.core.shares import Whose
-from turnstile.maintenance.work import LEFT, Maintained, MaintenanceTarget
+from turnstile.fleet.core.shares import Ownership
+from turnstile.maintenance.work import LEFT, MaintenanceResult, MaintenanceTarget
 from turnstile_server.events import DeliveryWorker
 from turnstile_server.fleet.member import Worked, maintained_file, shares_file
 from turnstile_server.http import end_with_parent, read_settings
@@ -45,9 +45,9 @@ which commits gather. Light work is never urgent."""
 LOOK_PAID_S: Final = 60.0
 """The same where every read is paid for."""
 ALL_S: Final = 6 * 3600.0
-"""How often all tables are looked at: that no event named, or that failed."""
+"""How often all tables are checked: also those without an event, and those that failed."""
 ALL_FIRST_S: Final = 300.0
-"""The time of the first look after the start, which finds work that a kill interrupted: later than
+"""The time of the first check after the start, which finds work that a kill interrupted: later than
 the end of its lease."""
 AGAIN_S: Final = 60.0
 """How often the tables are tried again that were busy, or have failed. The pause of a failure
@@ -97,7 +97,7 @@ class LightWork:
         if self._shares is None:
             return True
         now_ms = time.monotonic_ns() // 1_000_000
-        return self._shares.read().whose(MAINTAIN, catalog.lower(), now_ms) is not Whose.OTHERS
+        return self._shares.read().whose(MAINTAIN, catalog.lower(), now_ms) is not Ownership.OTHERS
 
     def _look(self) -> None:
         self._worker.add([catalog for catalog in enlisted_catalogs(self._store.world) if self.does(catalog)])
@@ -123,9 +123,9 @@ class LightWork:
             except (
                 Exception
             ) as error:  # the store does not answer, or its row cannot be read: the others have their turn
-                self._maintain(Maintained(table_id, "failed", reason=str(error)))
+                self._maintain(MaintenanceResult(table_id, "failed", reason=str(error)))
 
-    def _maintain(self, done: Maintained) -> None:
+    def _maintain(self, done: MaintenanceResult) -> None:
         self._metrics.record(done)
         if done.outcome in LEFT:
             with self._leaves:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from turnstile.adapters.sqlite.database import Database
 
 Wake = Callable[[str], None]
-"""Tells the background that the row of a key changed; empty: that something did, which its feed
-knows."""
+"""Reports the key of a changed row to the background. With an empty key it reads its feed."""
 
 
 @dataclass(frozen=True)

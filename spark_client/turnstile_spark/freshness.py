@@ -45,8 +45,8 @@ _DELTA_TABLE = "org.apache.spark.sql.delta.catalog.DeltaTableV2"
 
 @dataclass(slots=True)
 class _Ticket:
-    """The result of one load, with its run of the analyzer, and the number of this client's commits
-    before it (``generation``)."""
+    """A load of a table: its result, the run of the analyzer that needed it, and the number of this
+    client's commits before it (``generation``)."""
 
     tail: Tail
     analysis: JavaObject | None

@@ -132,10 +132,12 @@ MODULES: Final = {
     "turnstile.fleet.core.owners": Mutated(("unit/fleet/test_owners.py",), writes=False, decides=True, guards=True),
     "turnstile.fleet.core.shares": Mutated(("unit/fleet/test_shares.py",), writes=False, decides=True, guards=True),
     "turnstile.fleet.core.roles": Mutated(("unit/fleet/test_shares.py",), writes=False, decides=True, guards=True),
-    "turnstile.fleet.core.happenings": Mutated(
-        ("unit/fleet/test_happenings.py",), writes=False, decides=True, guards=True
+    "turnstile.fleet.core.changes": Mutated(
+        ("unit/fleet/test_fleet_changes.py",), writes=False, decides=True, guards=True
     ),
-    "turnstile.fleet.core.asking": Mutated(("unit/fleet/test_asking.py",), writes=False, decides=True, guards=True),
+    "turnstile.fleet.core.forwarded": Mutated(
+        ("unit/fleet/test_forwarded.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.catalog.core.grouping": Mutated(
         ("unit/change_groups/test_grouping.py",), writes=False, decides=True, guards=True
     ),

@@ -25,7 +25,7 @@ QUIET_BEATS = 2
 _COLUMNS = ("member", "state", "works for", "load a minute", "#migrations", "joined", "last sign of life")
 
 Events = Annotated[bool, typer.Option("--events", help="Show the events of members and granules instead.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Draw it anew every few seconds, and mark silent members.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Redraw every few seconds, and mark silent members.")]
 
 
 @with_api
@@ -43,8 +43,9 @@ def fleet(
     """Show the servers and workers that share their work (serve --fleet, work), and which granules
     of it each of them owns.
 
-    Whether a member lives one look cannot tell: --watch compares two. With --events each line is an
-    event, as JSON a CloudEvent; the last one, without --follow, is {"cursor": ...} to go on from.
+    One reading cannot show whether a member is alive: --watch compares two. With --events each line
+    is an event, as JSON a CloudEvent; the last one, without --follow, is {"cursor": ...} to go on
+    from.
     """
     if events and watch:
         raise usage("--events and --watch are two different things", "leave one of them out")
@@ -130,6 +131,6 @@ def _sentences(report: Mapping[str, Any]) -> list[str]:
     damaged = [f"[bold red]{escape(row['message'])}[/bold red]" for row in report.get("unreadable", ())]
     if not report["members"]:
         return damaged
-    nobody = sum(not granule["owner"] for granule in report["granules"])
-    every = [f"granules have changed hands {report['migrations']} times; {nobody} are nobody's"]
+    unowned = sum(not granule["owner"] for granule in report["granules"])
+    every = [f"granules have changed hands {report['migrations']} times; {unowned} have no owner"]
     return damaged + every + [f"[bold red]no member works for {role}[/bold red]" for role in report["without_members"]]

@@ -34,9 +34,7 @@ ProducerName = Annotated[
 ]
 OnError = Annotated[
     Literal["refuse", "quarantine"],
-    typer.Option(
-        help="Rows that do not fit: refuse their batch, or add them to the table TABLE_rejected, with the reasons."
-    ),
+    typer.Option(help="Rows that do not fit: refuse their batch, or add them to TABLE_rejected with the reasons."),
 ]
 Evolve = Annotated[bool, typer.Option("--evolve", help="Add the columns to the table that the rows have and it lacks.")]
 

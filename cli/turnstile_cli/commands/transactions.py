@@ -109,7 +109,7 @@ def _show(entry: dict[str, Any], output: Format) -> None:
     pairs = [
         ("transaction", entry["id"]),
         ("state", entry["state"]),
-        ("announced", f"{out.when(entry['created'])}   by {entry['owner'] or 'nobody'}, attempt {entry['attempt']}"),
+        ("announced", f"{out.when(entry['created'])}   by {entry['owner'] or 'no owner'}, attempt {entry['attempt']}"),
         ("open until", out.when(entry["until"])),
         ("settled", out.when(entry.get("settled"))),
         ("isolation", entry["isolation"]),

@@ -83,8 +83,8 @@ class Authorizer:
         return _chain(View(tree, self._reader.store), target)
 
     def catalog_rights(self, catalogs: Sequence[Catalog]) -> list[Access]:
-        """Returns the rights of these catalogs, ``NO_ACCESS`` where one is gone: one request per
-        hundred, and one for each HEAD that was not seen before."""
+        """Returns the rights of these catalogs, ``NO_ACCESS`` where one is gone. One request per
+        hundred catalogs, and one for each HEAD that is not cached."""
         rights: list[Access] = []
         for start in range(0, len(catalogs), BATCH_GET_MAX):
             keys = {catalog.name: self._reader.key(catalog.name) for catalog in catalogs[start : start + BATCH_GET_MAX]}

@@ -127,7 +127,7 @@ class Clients:
         response = self._world.refs.write(write)
         if isinstance(response, Rejected) or response.row is None:
             problem = f"client {client_id!r} was changed at the same moment"
-            raise StateConflict("ConcurrentChange", problem, remedy="look at it again")
+            raise StateConflict("ConcurrentChange", problem, remedy="read the client again, and repeat the change")
         return ClientWithSecret(Client.from_row(response.row), secret)
 
     def delete(self, client_id: str) -> None:

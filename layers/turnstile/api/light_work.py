@@ -25,7 +25,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.events.append import enlisted_catalogs
 from turnstile.events.deliver import Deliverer
 from turnstile.events.follow_ups import Followed, FollowUpTarget
-from turnstile.maintenance.work import LEFT, Maintained, MaintenanceTarget
+from turnstile.maintenance.work import LEFT, MaintenanceResult, MaintenanceTarget
 
 MARGIN_MS: Final = 120_000
 """Kept of the function's time for the table under way when the time is up."""
@@ -69,7 +69,7 @@ class LightWorkHandler:
 
         rounds = Rounds(here.world, "maintenance", (TableHead.kind,), ROWS_MAX)
 
-        def record(done: Maintained) -> None:
+        def record(done: MaintenanceResult) -> None:
             self._record(done, figures)
             if done.outcome in LEFT:
                 left_over.append(done.table_id)
@@ -136,7 +136,7 @@ class LightWorkHandler:
             self._logger.warning("a catalog is not maintained", extra={"catalog": catalog, "cause": done.error})
             figures["failures"] += target.go_on()
 
-    def _record(self, done: Maintained, figures: Counter[str]) -> None:
+    def _record(self, done: MaintenanceResult, figures: Counter[str]) -> None:
         figures["tables"] += done.outcome == "done"
         figures["checkpoints"] += len(done.checkpoints)
         figures["checksums"] += len(done.checksums)

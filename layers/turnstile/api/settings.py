@@ -61,7 +61,7 @@ def _asking() -> str:
         return ""
 
 
-def _nobody() -> None:
+def _no_tokens() -> None:
     """There are no tokens."""
 
 
@@ -90,7 +90,7 @@ class Settings(msgspec.Struct, frozen=True):
     sweep_rows: int = 64
     keep_published: Keep | None = None
     faults: Faults = no_faults
-    auth: Callable[[], AuthSettings | None] = _nobody
+    auth: Callable[[], AuthSettings | None] = _no_tokens
     looks_at_logs: bool = False
     event_waits: int = 8
     event_waits_each: int = 8
@@ -212,9 +212,9 @@ def grace() -> Grace:
 def spill() -> SpillLimits:
     """Returns when a catalog's index spills, and how large a segment of it becomes.
 
-    The bounds keep a commit and a segment within one row each (``adapters.parts``): a change that
-    brings in many names at once embeds up to four times as much. Processes that differ in these
-    sizes read each other's trees.
+    The bounds keep a commit and a segment within one row each (``adapters.dynamo.objs``): a change
+    that brings in many names at once embeds up to four times as much. Processes that differ in
+    these sizes read each other's trees.
     """
     embedded = env.integer("TURNSTILE_INDEX_EMBEDDED_KB", 8, 1, 64)
     segment = env.integer("TURNSTILE_INDEX_SEGMENT_KB", 128, 4, 320)

@@ -59,9 +59,7 @@ class StreamHandler:
         self._record(done)
         try:
             self._note(done, event)
-        except (
-            Exception
-        ) as fault:  # whatever the store's client raises: without the note nobody comes back to these tables soon
+        except Exception as fault:  # of any kind: without the note no run retries these tables soon
             return self._again(event, f"tables that are not published could not be noted: {fault}", len(ids))
         return {"batchItemFailures": []}
 

@@ -187,7 +187,7 @@ class CatalogStore:
             self._cache_segment(catalog, id, index)
 
     def delete(self, catalog: str, id: str) -> None:
-        """Deletes an obj of a lost attempt, which nothing names and nothing will."""
+        """Deletes an obj of a lost attempt. It is unreferenced, and stays so."""
         self._objs.delete(self._space.objs(catalog), id)
 
     def adopt(self, tree: Tree) -> None:

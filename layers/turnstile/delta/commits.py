@@ -33,7 +33,7 @@ from turnstile.delta.core.head import (
     RECOVERING,
     ContentDigest,
     Entry,
-    Positioned,
+    PlacedCommit,
     TableHead,
     digest_of,
     digest_of_pieces,
@@ -114,7 +114,7 @@ class Listing(msgspec.Struct, frozen=True):
     """
 
     head: TableHead
-    places: Sequence[Positioned]
+    places: Sequence[PlacedCommit]
     sizes: Mapping[int, int]
     contents: Mapping[int, bytes]
 
@@ -125,7 +125,7 @@ class Earlier(msgspec.Struct, frozen=True):
     published file.
     """
 
-    place: Positioned | None
+    place: PlacedCommit | None
     raw: bytes | None
     whole: bool
     size: int = 0
@@ -185,7 +185,7 @@ class Commits:
         return Earlier(None, raw, whole=len(raw) == stat.size, size=stat.size)
 
 
-def inline_contents(world: World, catalog: str, places: Sequence[Positioned], budget: int) -> dict[int, bytes]:
+def inline_contents(world: World, catalog: str, places: Sequence[PlacedCommit], budget: int) -> dict[int, bytes]:
     """Returns the ratified bytes of inline commits that are not published yet, by version: the
     newest first, as many as fit ``budget`` bytes.
 
@@ -194,7 +194,7 @@ def inline_contents(world: World, catalog: str, places: Sequence[Positioned], bu
     brought the row with it (design 2.1), and only content in objs of ``catalog`` costs one more
     request.
     """
-    chosen: list[Positioned] = []
+    chosen: list[PlacedCommit] = []
     for place in sorted(places, key=lambda place: place.version, reverse=True):
         if place.published or not place.entry.inline or not (place.entry.data or place.entry.obj):
             continue
@@ -209,7 +209,7 @@ def inline_contents(world: World, catalog: str, places: Sequence[Positioned], bu
     }
 
 
-def _from_objs(world: World, catalog: str, places: Sequence[Positioned]) -> dict[int, bytes]:
+def _from_objs(world: World, catalog: str, places: Sequence[PlacedCommit]) -> dict[int, bytes]:
     if not places:
         return {}
     try:
@@ -233,8 +233,8 @@ def unpack(packed: bytes) -> bytes:
 
 
 def pieces_of(storage: LogStorage, path: str, first: bytes, stat: Stat) -> Iterator[bytes]:
-    """Yields the content of a file piece by piece, of which ``first`` and ``stat`` were just read.
-    Raises StorageFault if it is another file by now."""
+    """Yields the content of a file piece by piece; ``first`` and ``stat`` were just read. Raises
+    StorageFault if the file was replaced meanwhile."""
     yield first
     offset = len(first)
     while offset < stat.size:
@@ -245,7 +245,7 @@ def pieces_of(storage: LogStorage, path: str, first: bytes, stat: Stat) -> Itera
         offset += len(file[0])
 
 
-def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
+def content_of(world: World, head: TableHead, place: PlacedCommit) -> bytes:
     """Returns the exact bytes that version ``place.version`` was ratified with. At most two
     requests; usually one or none. Raises ContentMissing, ContentChanged or StorageFault. For a
     large commit: ``pieces_of_staged``.
@@ -271,7 +271,7 @@ def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
     return raw
 
 
-def _published_content(storage: LogStorage, place: Positioned, expected: str) -> bytes:
+def _published_content(storage: LogStorage, place: PlacedCommit, expected: str) -> bytes:
     """The published file of the same commit. Raises ContentMissing, which names the place that was
     ``expected`` to have the content."""
     file = storage.read(published_path(place.version), _most(place.entry))
@@ -288,7 +288,7 @@ def _most(entry: Entry) -> int:
     return 2 * entry.size + 1_000 if entry.ticket else entry.size + 1
 
 
-def _missing(place: Positioned, expected: str) -> ContentMissing:
+def _missing(place: PlacedCommit, expected: str) -> ContentMissing:
     return ContentMissing(
         f"the content of version {place.version} is missing: {expected}",
         remedy="restore it, then run 'turnstile repair'",
@@ -297,7 +297,7 @@ def _missing(place: Positioned, expected: str) -> ContentMissing:
     )
 
 
-def _content_changed(place: Positioned, stat: Stat) -> ContentChanged:
+def _content_changed(place: PlacedCommit, stat: Stat) -> ContentChanged:
     size = place.entry.size
     was = f"was ratified with {size}" if stat.size != size else "was ratified with other content"
     return ContentChanged(
@@ -311,13 +311,13 @@ def _content_changed(place: Positioned, stat: Stat) -> ContentChanged:
 # -- content that is too large to be held as a whole -------------------------------------------------------------------
 
 
-def is_large(place: Positioned) -> bool:
+def is_large(place: PlacedCommit) -> bool:
     """Whether the commit is a staged file of more than a piece, not published yet."""
     entry = place.entry
     return not (entry.inline or place.published) and entry.size > PIECE_BYTES
 
 
-def pieces_of_staged(world: World, head: TableHead, place: Positioned) -> Iterator[bytes] | None:
+def pieces_of_staged(world: World, head: TableHead, place: PlacedCommit) -> Iterator[bytes] | None:
     """Returns the ratified bytes of a large commit, piece by piece; None if its file is gone, and
     the log holds the commit.
 
@@ -334,7 +334,7 @@ def pieces_of_staged(world: World, head: TableHead, place: Positioned) -> Iterat
     raise _missing(place, path)
 
 
-def _verify(storage: LogStorage, place: Positioned, first: bytes, stat: Stat) -> Iterator[bytes]:
+def _verify(storage: LogStorage, place: PlacedCommit, first: bytes, stat: Stat) -> Iterator[bytes]:
     check = _PieceCheck(place, place.entry.digest)
     for piece in pieces_of(storage, stat.path, first, stat):
         check.take(piece)
@@ -343,7 +343,7 @@ def _verify(storage: LogStorage, place: Positioned, first: bytes, stat: Stat) ->
         raise _content_changed(place, stat)
 
 
-def published_is_same(storage: LogStorage, place: Positioned) -> bool:
+def published_is_same(storage: LogStorage, place: PlacedCommit) -> bool:
     """Whether ``_delta_log`` holds the commit, as ``is_same_commit``, in bounded memory. Where the
     row has no digest (an earlier release), that of the staged file counts while it is there."""
     file = storage.read(published_path(place.version), PIECE_BYTES)
@@ -362,7 +362,7 @@ class _PieceCheck:
     """``is_same_commit`` of content that comes in pieces. The first one has the commit's first line
     (``Limits.first_line_bytes``)."""
 
-    def __init__(self, place: Positioned, digest: int) -> None:
+    def __init__(self, place: PlacedCommit, digest: int) -> None:
         self._entry = place.entry
         self._expected = digest
         self._txn: str | None = None
@@ -380,7 +380,7 @@ class _PieceCheck:
         return same and self._expected in (0, self._digest.value())
 
 
-def is_same_commit(place: Positioned, raw: bytes) -> bool:
+def is_same_commit(place: PlacedCommit, raw: bytes) -> bool:
     """Whether ``raw`` are the ratified bytes, as far as the row knows: by its transaction; by its
     size, except for a ticket; and by its digest, if it is a staged commit that was read whole."""
     entry = place.entry
@@ -412,7 +412,7 @@ def transaction_of(raw: bytes) -> str:
 def materialise(
     world: World,
     head: TableHead,
-    places: Iterable[Positioned],
+    places: Iterable[PlacedCommit],
     *,
     cache: FileSizes | None = None,
     workers: int = 8,
@@ -430,7 +430,7 @@ def materialise(
     """
     storage = world.storages.open(head.location)
     sizes: dict[int, int] = {}
-    missing: list[Positioned] = []
+    missing: list[PlacedCommit] = []
     for place in places:
         if place.entry.inline and not place.published:
             size = cache.get((head.table_id, place.name)) if cache is not None else None
@@ -441,7 +441,7 @@ def materialise(
         elif not (place.published and place.entry.ticket):
             sizes[place.version] = place.entry.size
 
-    def write(place: Positioned) -> int:
+    def write(place: PlacedCommit) -> int:
         content = content_of(world, head, place)
         _put(storage, staged_path(place.name), content)
         faults("materialise.put")

@@ -10,7 +10,7 @@ import msgspec
 
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.decide import find_identity
-from turnstile.delta.core.head import Positioned, gone_for_good, tail_by_version
+from turnstile.delta.core.head import PlacedCommit, gone_for_good, tail_by_version
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import parse_staged_file
@@ -30,7 +30,7 @@ class IdentityIndex:
         self._clock = clock
         self._days = days
 
-    def remember(self, catalog: str, table_id: str, places: Iterable[Positioned]) -> None:
+    def remember(self, catalog: str, table_id: str, places: Iterable[PlacedCommit]) -> None:
         """Writes the entries of ``places``; must be durable before they leave the tail."""
         now = self._clock.now_ms()
         self._objs.put_many(

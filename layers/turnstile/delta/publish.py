@@ -34,7 +34,7 @@ from turnstile.delta.commits import (
     pieces_of_staged,
     published_is_same,
 )
-from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, tail_by_version
+from turnstile.delta.core.head import DROPPED, RECOVERING, PlacedCommit, TableHead, tail_by_version
 from turnstile.delta.core.soundness import BRING_FOLDER_BACK
 from turnstile.delta.core.writes.ratify import Keep, count_evicted, raise_floor
 from turnstile.delta.core.writes.state import mark_stuck, mark_unstuck, stuck_at
@@ -62,7 +62,7 @@ class LogDiffers(StorageFault):
     """
 
 
-def publish_version(world: World, head: TableHead, place: Positioned, faults: Faults = no_faults) -> None:
+def publish_version(world: World, head: TableHead, place: PlacedCommit, faults: Faults = no_faults) -> None:
     """Puts version ``place.version`` into ``_delta_log``, unless it is there with the same bytes:
     an engine may have published it. Every version before it must be there. Raises ContentMissing,
     ContentChanged, LogDiffers or StorageFault.
@@ -77,7 +77,7 @@ def publish_version(world: World, head: TableHead, place: Positioned, faults: Fa
             return
 
 
-def _publish_large(world: World, head: TableHead, place: Positioned, faults: Faults) -> None:
+def _publish_large(world: World, head: TableHead, place: PlacedCommit, faults: Faults) -> None:
     """As ``_publish``, in bounded memory: the bytes that are copied are compared with the row's
     digest while they pass, and there is no file before the last of them did. A file that is there
     is compared with the digest as well.
@@ -104,7 +104,7 @@ def _publish_large(world: World, head: TableHead, place: Positioned, faults: Fau
     faults("publish.verified")
 
 
-def _publish(world: World, head: TableHead, place: Positioned, faults: Faults) -> None:
+def _publish(world: World, head: TableHead, place: PlacedCommit, faults: Faults) -> None:
     if is_large(place):
         _publish_large(world, head, place, faults)
         return
@@ -149,8 +149,8 @@ _ATTEMPTS = 20
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a table could not be published further. ``type`` is the error's, ``stuck`` whether the
-    HEAD is stuck now."""
+    """An error that stopped the publication of a table. ``type``: that of the error; ``stuck``:
+    whether the HEAD is stuck now."""
 
     type: str
     message: str
@@ -273,7 +273,7 @@ class Publisher:
             raise no_such_table(table_id)
         return TableHead.from_row(row)
 
-    def _copy(self, head: TableHead, run: _Run) -> tuple[Positioned, StorageFault] | None:
+    def _copy(self, head: TableHead, run: _Run) -> tuple[PlacedCommit, StorageFault] | None:
         """Copies up to ``step`` versions from the floor on; ``run.seen`` becomes the last one known
         to be in ``_delta_log``. Returns the version that could not be published, and why."""
         run.seen = max(run.seen, head.floor)
@@ -306,7 +306,7 @@ class Publisher:
             return None
         return LogGone(f"{path} was published, and is not there", remedy=BRING_FOLDER_BACK, path=path)
 
-    def _copy_carried(self, head: TableHead, due: list[Positioned], run: _Run) -> int:
+    def _copy_carried(self, head: TableHead, due: list[PlacedCommit], run: _Run) -> int:
         """Copies the first versions, if the HEAD carries the bytes of several, by one call of the
         storage; returns how many. A version with a taken name, and one after a fault, is left for a
         copy of its own.
@@ -346,7 +346,7 @@ class Publisher:
                 return head
         raise Throttled("the HEAD changed under every attempt to raise its floor")
 
-    def _give_up(self, head: TableHead, place: Positioned, fault: StorageFault) -> tuple[TableHead, Problem]:
+    def _give_up(self, head: TableHead, place: PlacedCommit, fault: StorageFault) -> tuple[TableHead, Problem]:
         """Marks the HEAD as stuck, if waiting cannot help; the next call tries again in any
         case."""
         now = self._clock.now_ms()
@@ -392,7 +392,7 @@ class _Run:
         self.lag_ms = 0
         self.adopted = 0
 
-    def note_copy(self, place: Positioned, now_ms: int) -> None:
+    def note_copy(self, place: PlacedCommit, now_ms: int) -> None:
         """Notes a version that is in ``_delta_log``; ``now_ms`` is when its copying began."""
         self.seen = place.version
         self.count = self.count + 1

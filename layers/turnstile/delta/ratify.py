@@ -36,7 +36,7 @@ from turnstile.delta.core.decide import (
     find_identity,
 )
 from turnstile.delta.core.definition import check_definition
-from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, tail_by_version
+from turnstile.delta.core.head import INLINE_IN_ROW, PlacedCommit, TableHead, digest_of_pieces, tail_by_version
 from turnstile.delta.core.metadata import DeltaMetadata, apply
 from turnstile.delta.core.writes.ratify import named_change, ticket_change
 from turnstile.delta.identity import IdentityIndex
@@ -79,7 +79,7 @@ def timestamp_ahead(ict: int, now: int, clock_skew_ms: int) -> TimestampAhead | 
     return TimestampAhead(
         f"in-commit timestamp {ict} is {(ict - now) // 1000} s ahead of the server's clock",
         field="commitInfo.inCommitTimestamp",
-        remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
+        remedy="correct the writer's clock; all later commits would need later timestamps",
         server=now,
     )
 
@@ -178,7 +178,7 @@ class Ratifier:
         described = with_effects(self._metadata, head, proposal, content, request=judged, now_ms=now)
         return self._prepare_looked(request, described)
 
-    def again(self, prepared: Prepared, head: TableHead) -> Prepared | Ratified | Conflict | Refused:
+    def redecide(self, prepared: Prepared, head: TableHead) -> Prepared | Ratified | Conflict | Refused:
         """Step 5: the decision from ``head``, which the store returned, or the next write. Raises
         as ``commit``."""
         proposal = prepared.proposal
@@ -207,13 +207,13 @@ class Ratifier:
         version = prepared.proposal.version
         return seen is not None and version is not None and version <= seen.latest
 
-    def learn(self, head: TableHead) -> TableHead:
+    def remember(self, head: TableHead) -> TableHead:
         """Caches the facts of a HEAD that was read or returned; returns it."""
         self._facts.put(head.table_id, TableFacts(head.catalog, head.location))
         self._seen.put(head.table_id, LastSeen(head.metadata, head.latest, head.last_ict))
         return head
 
-    def learn_accepted(self, prepared: Prepared) -> Ratified:
+    def remember_accepted(self, prepared: Prepared) -> Ratified:
         """The result of a named commit with asserted or new metadata, accepted in a transaction,
         which returns no row."""
         proposal = prepared.proposal
@@ -221,14 +221,14 @@ class Ratifier:
         version = proposal.version or 0
         metadata = proposal.metadata or proposal.asserts or ""
         self._seen.put(prepared.table_id, LastSeen(metadata, version, entry.ict))
-        place = Positioned(version, entry.ict, entry.modified_ms or entry.ict, None, False, entry)
+        place = PlacedCommit(version, entry.ict, entry.modified_ms or entry.ict, None, False, entry)
         return Ratified(place, version, latest=version, metadata=metadata)
 
-    def knows(self, table_id: str) -> bool:
+    def has_facts(self, table_id: str) -> bool:
         """Whether the constant facts of a table are cached: it had a HEAD."""
         return self._facts.get(table_id) is not None
 
-    def unseen(self, table_ids: Iterable[str]) -> list[str]:
+    def without_head(self, table_ids: Iterable[str]) -> list[str]:
         """Returns the ids of tables without a cached HEAD."""
         return [id for id in table_ids if self._seen.get(id) is None]
 
@@ -271,7 +271,7 @@ class Ratifier:
             raise InvalidCommit(
                 f"the first line of staged file {request.staged} has more than {most} bytes",
                 field="commitInfo",
-                remedy="keep the actions about the commit as a whole short",
+                remedy="shorten commitInfo, protocol and metaData",
             )
         return content, None, digest_of_pieces(pieces_of(storage, path, raw, stat))
 
@@ -356,7 +356,8 @@ class Ratifier:
         return decision if isinstance(decision, Ratified) else refused
 
     def _prepare(self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None) -> Prepared:
-        """With ``uses`` the proposal is judged again where the metadata has changed since."""
+        """Returns the commit for the next write. With ``uses`` the proposal is judged again if the
+        metadata changes before that write."""
         if len(proposal.entry.data) > INLINE_IN_ROW:
             proposal = self._spill(request.table_id, proposal)
         seen = self._seen.get(request.table_id)
@@ -423,7 +424,7 @@ class Ratifier:
 
     def head(self, table_id: str) -> TableHead:
         """Returns a table's HEAD as it is now. Raises NotFound."""
-        return self.learn(read_head(self.world, table_id))
+        return self.remember(read_head(self.world, table_id))
 
 
 def _judging_describe(describe: Describe | None) -> Describe:
@@ -443,7 +444,7 @@ def _is_stale(decision: object) -> bool:
     return isinstance(decision, Refused) and decision.kind == ErrorType.STALE_METADATA
 
 
-def _replay(head: TableHead, version: int, place: Positioned | None = None) -> Ratified:
+def _replay(head: TableHead, version: int, place: PlacedCommit | None = None) -> Ratified:
     return Ratified(place, version, latest=head.latest, metadata=head.metadata, replayed=True, head=head)
 
 

@@ -25,7 +25,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
-from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, Positioned, TableHead, tail_by_version
+from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, PlacedCommit, TableHead, tail_by_version
 from turnstile.delta.core.soundness import missing
 from turnstile.delta.core.writes.state import may_recover, stuck_at
 from turnstile.delta.publish import Published, Publisher
@@ -172,7 +172,7 @@ class Repairer:
                 ErrorType.CONCURRENT_CHANGE,
                 f"HEAD and log now contradict each other at version {sides.log.version}, where the log has "
                 + (f"a file with digest {sides.log.digest}" if sides.log.digest else "no file"),
-                remedy="look at both sides again and choose again",
+                remedy="run the comparison again and choose again",
             )
         if choice.side == "head":
             storage = self._world.storages.open(head.location)
@@ -212,7 +212,7 @@ class Repairer:
             return _diagnosis(head, "not in use", place, "the table is dropped", {})
         return self._all_published(head) if place is None else self._diagnose_unpublished(head, place)
 
-    def _diagnose_unpublished(self, head: TableHead, place: Positioned) -> Diagnosis:
+    def _diagnose_unpublished(self, head: TableHead, place: PlacedCommit) -> Diagnosis:
         """``place`` is the first version that is not published."""
         facts = self._facts(head, place)
         storage = self._world.storages.open(head.location)
@@ -292,7 +292,7 @@ class Repairer:
             return _diagnosis(head, "unreadable", version, fault.message, facts)
         return msgspec.structs.replace(_diagnosis(head, finding, version, why.message, facts), sides=sides)
 
-    def _facts(self, head: TableHead, place: Positioned) -> dict[str, Any]:
+    def _facts(self, head: TableHead, place: PlacedCommit) -> dict[str, Any]:
         entry = place.entry
         facts: dict[str, Any] = {
             "kind": "inline" if entry.inline else "staged",
@@ -314,9 +314,9 @@ class Repairer:
 
 
 def _diagnosis(
-    head: TableHead, finding: Finding, at: Positioned | int | None, message: str, facts: dict[str, Any]
+    head: TableHead, finding: Finding, at: PlacedCommit | int | None, message: str, facts: dict[str, Any]
 ) -> Diagnosis:
-    version = at.version if isinstance(at, Positioned) else at
+    version = at.version if isinstance(at, PlacedCommit) else at
     return Diagnosis(
         head.table_id, head.state, head.floor, head.latest, finding, version, message, _REMEDIES[finding], facts
     )

@@ -83,7 +83,7 @@ class WaitingCommit(Waiting[Answer]):
         another outcome yet."""
         if self.lost and not excludes_earlier(decision, is_named=self.prepared.proposal.version is not None):
             reason = decision.message if isinstance(decision, Refused) else ""
-            message = f"an answer was lost; the attempt after it was refused, which may pass: {reason}"
+            message = f"an answer was lost, and the retry was refused for a reason that may pass: {reason}"
             self.settle(OutcomeUnknown(message))
         else:
             self.settle(decision)
@@ -171,14 +171,14 @@ class CommitTurn:
                 waiting.fail(error)
             return None
         row = response.row
-        head = self._ratifier.learn(head_of(row, self._table_id))
+        head = self._ratifier.remember(head_of(row, self._table_id))
         if isinstance(response, Accepted):
             _settle_ratified(members, head)
         else:
             for waiting in members:
                 waiting.lost = waiting.lost or response.uncertain
             if head.undecided:
-                head = self._ratifier.learn(settle_one(self._world, head, self._ratifier.pause))
+                head = self._ratifier.remember(settle_one(self._world, head, self._ratifier.pause))
                 row = None
         self._judge([waiting for waiting in group if not waiting.is_settled], [*members, group[0]], head)
         return row
@@ -197,7 +197,7 @@ class CommitTurn:
         for waiting in group:
             waiting.tries += waiting in tried
             try:
-                following = self._ratifier.again(waiting.prepared, head)
+                following = self._ratifier.redecide(waiting.prepared, head)
             except TurnstileError as error:
                 waiting.fail(error)
                 continue

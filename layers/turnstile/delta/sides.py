@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from turnstile.delta.commits import ContentChanged, ContentMissing, content_of, is_large, pieces_of, pieces_of_staged
-from turnstile.delta.core.head import Positioned, TableHead, digest_of, digest_of_pieces, tail_by_version
+from turnstile.delta.core.head import PlacedCommit, TableHead, digest_of, digest_of_pieces, tail_by_version
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.names import LOG, aside_path, published_path, staged_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage, Stat, World
@@ -48,7 +48,7 @@ class Sides(msgspec.Struct, frozen=True):
     log: Commit
 
 
-def ratified_from(world: World, head: TableHead, place: Positioned) -> Commit:
+def ratified_from(world: World, head: TableHead, place: PlacedCommit) -> Commit:
     """The HEAD's commits from ``place`` on. Raises ContentMissing, ContentChanged and
     StorageFault."""
     commit = without_content(head, place)
@@ -61,7 +61,7 @@ def ratified_from(world: World, head: TableHead, place: Positioned) -> Commit:
     return msgspec.structs.replace(commit, digest=_text(digest_of_pieces(pieces)))
 
 
-def without_content(head: TableHead, place: Positioned) -> Commit:
+def without_content(head: TableHead, place: PlacedCommit) -> Commit:
     """As ``ratified_from``, as far as the row knows."""
     entry = place.entry
     return Commit(
@@ -123,7 +123,7 @@ def _pieces(storage: LogStorage, path: str) -> Iterator[bytes]:
     """A file in pieces. Raises StorageFault if it is gone, or changes meanwhile."""
     file = storage.read(path, PIECE_BYTES)
     if file is None:
-        raise StorageFault(f"{path} is gone", remedy="look at both sides again", path=path)
+        raise StorageFault(f"{path} is gone", remedy="run the comparison again", path=path)
     return pieces_of(storage, path, *file)
 
 

@@ -38,7 +38,7 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.delta.commits import ContentChanged, ContentMissing, read_head, unpack
-from turnstile.delta.core.head import PINNED, Positioned, TableHead, digest_of, final_bytes, tail_by_version
+from turnstile.delta.core.head import PINNED, PlacedCommit, TableHead, digest_of, final_bytes, tail_by_version
 from turnstile.delta.core.soundness import Fault, checkpoint_file_faults, late_fault, pointer_fault, size_fault
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.log.files import LogFiles, list_log, sizes_of
@@ -247,7 +247,7 @@ class _Stretch:
         if txn is not None and self.transactions.setdefault(txn, version) != version:
             self._add(version, "transaction", f"its transaction {txn} is version {self.transactions[txn]} already")
 
-    def _compare_entry(self, place: Positioned, commit: Commit) -> None:
+    def _compare_entry(self, place: PlacedCommit, commit: Commit) -> None:
         ratified = (place.entry.txn, place.ict)
         if (commit.txn_id, commit.in_commit_timestamp) != ratified:
             there = f"{commit.txn_id} at {commit.in_commit_timestamp}"
@@ -263,7 +263,7 @@ class _Stretch:
             )
             self._add(place.version, "bytes", text)
 
-    def _compare_bytes(self, place: Positioned, commit: Commit) -> None:
+    def _compare_bytes(self, place: PlacedCommit, commit: Commit) -> None:
         try:
             ratified = ratified_from(self._world, self._head, place)
         except (ContentMissing, ContentChanged) as fault:
@@ -289,7 +289,7 @@ class _Stretch:
         self.deviations.append(Deviation(version, kind, published_path(version), message))
 
 
-def _digest_of(place: Positioned) -> int:
+def _digest_of(place: PlacedCommit) -> int:
     """The digest of the ratified bytes of a version, by its entry; 0 if the entry has neither them
     nor a digest."""
     if place.entry.data:

@@ -13,7 +13,7 @@ from typing import Any
 from turnstile.events.append import Appender
 from turnstile.events.core.cloud_events import FLEET
 from turnstile.events.core.events import Event
-from turnstile.fleet.core.happenings import Happening
+from turnstile.fleet.core.changes import FleetChange
 from turnstile.store.ports import World
 
 
@@ -36,8 +36,8 @@ class FleetLog:
         return self._appender.add(FLEET, events)
 
 
-def fleet_event(id: str, happening: Happening, by: str, names: Mapping[str, str], now: int) -> Event:
-    """Returns the event of a happening.
+def fleet_event(id: str, change: FleetChange, by: str, names: Mapping[str, str], now: int) -> Event:
+    """Returns the event of a change.
 
     Args:
         id: of the event, never used again.
@@ -46,8 +46,8 @@ def fleet_event(id: str, happening: Happening, by: str, names: Mapping[str, str]
         now: server clock (ms).
     """
     data: dict[str, Any] = {"by": by}
-    if happening.role:
-        data |= {"role": happening.role, "count": happening.count, "epochs": [happening.first, happening.last]}
-    if happening.source:
-        data |= {"from": happening.source, "from_name": names.get(happening.source, "")}
-    return Event(id, happening.type, happening.member, names.get(happening.member, ""), now, data)
+    if change.role:
+        data |= {"role": change.role, "count": change.count, "epochs": [change.first, change.last]}
+    if change.source:
+        data |= {"from": change.source, "from_name": names.get(change.source, "")}
+    return Event(id, change.type, change.member, names.get(change.member, ""), now, data)

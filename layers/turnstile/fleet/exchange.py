@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from turnstile.fleet.core import rows
-from turnstile.fleet.core.decisions import Sight, batches, granule_names, hash_of
+from turnstile.fleet.core.decisions import Observation, batches, granule_names, hash_of
 from turnstile.fleet.core.granules import Granules
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.read import FleetReader
@@ -47,7 +47,7 @@ class View(msgspec.Struct, frozen=True):
     fleet: FleetRow
     me: MemberRow
     others: Mapping[str, MemberRow]
-    sights: Mapping[str, Sight]
+    observations: Mapping[str, Observation]
     began_ms: int
 
 
@@ -157,7 +157,7 @@ class Exchange:
 
     def take_over(self, id: str) -> None:
         """Takes the granules of a silent member, and removes it. Granules of roles that this member
-        does not work for become nobody's."""
+        does not work for lose their owner."""
         for number, batch in enumerate(batches(self.granules.owned_by(id), GRANULES_PER_WRITE)):
             if number and not self._has_time():
                 self.is_behind = True
@@ -169,8 +169,8 @@ class Exchange:
             self.transact(rows.remove_member(self._key, self.joined_view.others[id]))
 
     def _release_rest(self, id: str) -> bool:
-        """Makes granules of a silent member nobody's that are of roles which this one does not work
-        for; whether none is left."""
+        """Releases granules of a silent member that are of roles which this one does not work for.
+        Returns whether none is left."""
         view = self.joined_view
         source = view.others[id]
         foreign = {role: view.fleet.granules[role] for role in source.loads if role not in self._roles}
@@ -213,7 +213,7 @@ class Exchange:
         me = view.me
         to = view.others.get(move.to)
         mine = [row for name in move.names if (row := self.granules.get(name)) is not None and row.owner == me.id]
-        if to is None or to.state != "active" or view.sights[move.to].is_suspected(to) or not mine:
+        if to is None or to.state != "active" or view.observations[move.to].is_suspected(to) or not mine:
             return True
         self.granules.drop([granule.name for granule in mine])
         now = self._world.clock.now_ms()

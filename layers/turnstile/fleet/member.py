@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from turnstile.fleet.core import rows
 from turnstile.fleet.core.decisions import (
     SUSPECTED_BEATS,
-    Sight,
+    Observation,
     everything,
     granule_names,
     granule_of,
@@ -40,11 +40,11 @@ from turnstile.fleet.core.decisions import (
     members_to_watch,
     surplus,
     unseen,
-    updated_sights,
+    updated_observations,
 )
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
-from turnstile.fleet.core.shares import Share, Shares, Whose
+from turnstile.fleet.core.shares import Ownership, Share, Shares
 from turnstile.fleet.exchange import Exchange, Monotonic, View, moves
 from turnstile.fleet.read import FleetReader, parse_members
 from turnstile.store.core.errors import StateConflict, Throttled, UnreadableRow
@@ -111,17 +111,17 @@ class Member:
         """The id of the member; empty before it has joined."""
         return "" if self._exchange.view is None else self._exchange.view.me.id
 
-    def whose(self, role: str, subject: str, work: int = 1) -> Whose:
+    def whose(self, role: str, subject: str, work: int = 1) -> Ownership:
         """Returns which member should do the work of a role on a subject (a table's id, a catalog's
         name), and counts ``work`` as load if it is this member. It is a hint: an answer may be old
         when it is used.
         """
         view = self._exchange.view
         if view is None or role not in view.fleet.granules:
-            return Whose.UNSURE
+            return Ownership.UNSURE
         name = granule_of(role, subject, view.fleet.granules[role])
         answer = self._whose(view, name)
-        if answer is Whose.MINE:
+        if answer is Ownership.MINE:
             with self._mutex:
                 self._work[name] = self._work.get(name, 0) + work
         return answer
@@ -155,7 +155,7 @@ class Member:
             return Owners()
         members = {
             view.me.id: view.me,
-            **{id: row for id, row in view.others.items() if not view.sights[id].is_suspected(row)},
+            **{id: row for id, row in view.others.items() if not view.observations[id].is_suspected(row)},
         }
         owners = {
             granule.name: Address(owner.host, owner.port, owner.secret)
@@ -175,7 +175,7 @@ class Member:
             names = granule_names({role: view.fleet.granules[role]})
             whose = {name: self._whose(view, name) for name in names}
             mine, others = (
-                frozenset(name for name in names if whose[name] is who) for who in (Whose.MINE, Whose.OTHERS)
+                frozenset(name for name in names if whose[name] is who) for who in (Ownership.MINE, Ownership.OTHERS)
             )
             shares[role] = Share(len(names), mine, others)
         return Shares(view.began_ms + SUSPECTED_BEATS * view.me.beat_ms, shares)
@@ -195,16 +195,16 @@ class Member:
             return 0
         return self._beat_ms if view is None else min(self._alone_beat_ms, view.me.beat_ms)  # as its row says
 
-    def _whose(self, view: View, name: str) -> Whose:
+    def _whose(self, view: View, name: str) -> Ownership:
         granule = self._exchange.granules.get(name)
         if self._monotonic() - view.began_ms >= SUSPECTED_BEATS * view.me.beat_ms or granule is None:
-            return Whose.UNSURE
+            return Ownership.UNSURE
         if granule.owner == view.me.id:
-            return Whose.MINE
+            return Ownership.MINE
         owner = view.others.get(granule.owner)
-        if owner is None or view.sights[owner.id].is_suspected(owner):
-            return Whose.UNSURE
-        return Whose.OTHERS
+        if owner is None or view.observations[owner.id].is_suspected(owner):
+            return Ownership.UNSURE
+        return Ownership.OTHERS
 
     # -- beats --------------------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Member:
         """The differences from the last returned ``Beat``."""
         view = self._exchange.joined_view
         mine = set(self.owned_granules())
-        doubted = {id for id, other in view.others.items() if view.sights[id].is_suspected(other)}
+        doubted = {id for id, other in view.others.items() if view.observations[id].is_suspected(other)}
         gained = tuple(sorted(mine - self._returned_mine))
         answer = Beat(gained, bool(doubted - self._returned_doubted), removed, replaced)
         self._returned_mine = mine
@@ -300,7 +300,7 @@ class Member:
         whole = is_due or me.changes != before.me.changes
         looked_at = {
             *members_to_watch(me.id, before.others, _silent(before)),
-            *unseen(me.id, before.others, before.sights),
+            *unseen(me.id, before.others, before.observations),
         }
         ids = before.others if whole else looked_at
         rows = self._world.refs.read_many([self._key, *map(self._world.space.fleet_member, sorted(ids))])
@@ -311,22 +311,24 @@ class Member:
         if strangers := fleet.members - before.others.keys() - {me.id}:
             rows_seen.extend(self._reader.members(strangers, self._damaged).values())
         others = _present(fleet, {**before.others, **{row.id: row for row in rows_seen}})
-        sights = updated_sights(before.sights, rows_seen, began_ms, fleet.members)
-        if _are_new_ones_well(before.sights, sights) and self._has_surplus(me, others, sights):
+        observations = updated_observations(before.observations, rows_seen, began_ms, fleet.members)
+        if _are_new_ones_well(before.observations, observations) and self._has_surplus(me, others, observations):
             is_due = True
             if not whole:  # what it gives is judged by what all have now
                 whole = True
                 rest = list(self._reader.members(others.keys() - {row.id for row in rows_seen}, []).values())
                 others = _present(fleet, {**others, **{row.id: row for row in rest}})
-                sights = updated_sights(sights, rest, began_ms, fleet.members)
+                observations = updated_observations(observations, rest, began_ms, fleet.members)
                 rows_seen = rows_seen + rest
-        self._exchange.look(View(fleet, me, others, sights, began_ms), rows_seen, whole=whole)
+        self._exchange.look(View(fleet, me, others, observations, began_ms), rows_seen, whole=whole)
         return is_due
 
-    def _has_surplus(self, me: MemberRow, others: Mapping[str, MemberRow], sights: Mapping[str, Sight]) -> bool:
+    def _has_surplus(
+        self, me: MemberRow, others: Mapping[str, MemberRow], observations: Mapping[str, Observation]
+    ) -> bool:
         """Whether this member should hand over something, as far as it knows."""
         weights = self._weights(me.id)
-        takers = _takers(others, sights)
+        takers = _takers(others, observations)
         return any(surplus(me.id, weights[role], takers, role) for role in self._wanted)
 
     def look(self) -> bool:
@@ -341,9 +343,13 @@ class Member:
         began_ms = self._monotonic()
         rows = self._world.refs.read_many([*map(self._world.space.fleet_member, ids)])
         members = parse_members(rows.values(), [], view.others)
-        view = replace(view, sights=updated_sights(view.sights, members, began_ms, view.fleet.members))
+        view = replace(
+            view, observations=updated_observations(view.observations, members, began_ms, view.fleet.members)
+        )
         self._exchange.view = view
-        return any(view.sights[id].is_suspected(view.others[id]) for id in ids if id not in self._returned_doubted)
+        return any(
+            view.observations[id].is_suspected(view.others[id]) for id in ids if id not in self._returned_doubted
+        )
 
     # -- joining ------------------------------------------------------------------------------------------------------
 
@@ -362,11 +368,11 @@ class Member:
         if not isinstance(self._world.refs.transact(rows.join_fleet(self._key, me), id), AllAccepted):
             raise _fleet_is_gone()
         others = self._reader.members(fleet.members, self._damaged)
-        sights = updated_sights({}, others.values(), began_ms, fleet.members)
+        observations = updated_observations({}, others.values(), began_ms, fleet.members)
         self._beats = 0
         with self._mutex:
             self._work.clear()
-        self._exchange.start(View(fleet, me, others, sights, began_ms))
+        self._exchange.start(View(fleet, me, others, observations, began_ms))
         self._exchange.claim()
 
     def _find_fleet(self) -> FleetRow:
@@ -387,7 +393,7 @@ class Member:
     def _balance(self) -> None:
         """Plans to hand over the granules beyond this member's part."""
         view = self._exchange.joined_view
-        takers = _takers(view.others, view.sights)
+        takers = _takers(view.others, view.observations)
         weights = self._weights(view.me.id)
         for role in self._wanted:
             self._exchange.plan += moves(role, weights[role], surplus(view.me.id, weights[role], takers, role))
@@ -408,7 +414,7 @@ class Member:
             return True
         self._exchange.read_again()
         view = self._exchange.joined_view
-        takers = _takers(view.others, view.sights)
+        takers = _takers(view.others, view.observations)
         for role, weights in self._weights(view.me.id).items():
             planned = moves(role, weights, everything(view.me.id, weights, takers, role))
             if not all(self._exchange.hand_over(move) for move in planned):
@@ -440,22 +446,24 @@ class Member:
 
 def _silent(view: View) -> set[str]:
     """The members that are silent, so that others take over their granules."""
-    return {id for id, other in view.others.items() if view.sights[id].silent(other)}
+    return {id for id, other in view.others.items() if view.observations[id].silent(other)}
 
 
-def _takers(others: Mapping[str, MemberRow], sights: Mapping[str, Sight]) -> list[MemberRow]:
+def _takers(others: Mapping[str, MemberRow], observations: Mapping[str, Observation]) -> list[MemberRow]:
     """The members that can receive granules: active, and not suspected."""
-    return [other for id, other in others.items() if other.state == "active" and not sights[id].is_suspected(other)]
+    return [
+        other for id, other in others.items() if other.state == "active" and not observations[id].is_suspected(other)
+    ]
 
 
 def _present(fleet: FleetRow, others: Mapping[str, MemberRow]) -> dict[str, MemberRow]:
     return {id: row for id, row in others.items() if id in fleet.members}
 
 
-def _are_new_ones_well(before: Mapping[str, Sight], now: Mapping[str, Sight]) -> bool:
+def _are_new_ones_well(before: Mapping[str, Observation], now: Mapping[str, Observation]) -> bool:
     """Returns whether a new member has just been seen alive and no other new member is still
     unconfirmed."""
-    return all(sight.seen_alive for sight in now.values()) and any(
+    return all(observation.seen_alive for observation in now.values()) and any(
         id not in before or not before[id].seen_alive for id in now
     )
 

@@ -111,7 +111,7 @@ class Context:
             raise
 
     def forget(self, written: Sequence[str]) -> None:
-        """Deletes metadata files that nothing names and nothing will."""
+        """Deletes metadata files that are unreferenced, and stay so."""
         for path in written:
             try:
                 self.files.delete(path)

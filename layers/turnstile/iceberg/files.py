@@ -211,7 +211,7 @@ class MetadataFiles:
         return raw, size
 
     def delete(self, path: str) -> None:
-        """Deletes a file that nothing names and nothing will."""
+        """Deletes a file that is unreferenced, and stays so."""
         storage, name = self._at(path)
         storage.delete(name)
 

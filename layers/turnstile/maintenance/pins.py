@@ -18,7 +18,6 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.core.location_rows import Location, Reader
-from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, NamedSnapshot
 from turnstile.catalog.history.log import History
 from turnstile.catalog.reader import CatalogReader
@@ -85,7 +84,7 @@ class Pins:
             Pin(head.latest, None, "latest"),
             Pin(self._since(head, kept_ms, now), None, "retention"),
             Pin(self._since(head, retention_ms(self._properties(head), LOG), now), None, "log"),
-            *self._moments(head, tree, now),
+            *self._moments(head, now),
             *(self._snapshot(head, snapshot) for snapshot in snapshots),
             *(_base_pin(head, entry) for entry in open_entries),
             *(Pin(0, None, "transaction", id) for id in unknown),
@@ -109,7 +108,7 @@ class Pins:
         except (NotFound, UnsupportedTable):
             return 0
 
-    def _moments(self, head: TableHead, tree: Tree, now: int) -> Iterator[Pin]:
+    def _moments(self, head: TableHead, now: int) -> Iterator[Pin]:
         """Every version since the kept history began; and the one of the HEAD that the catalog had
         then, which is as old as the change that made it, and can be named by its number as long as
         it is kept.

@@ -61,7 +61,7 @@ LEFT: Final[frozenset[Outcome]] = frozenset({"busy", "paused", "failed"})
 more."""
 
 
-class Upkept(msgspec.Struct, frozen=True):
+class LastAttempt(msgspec.Struct, frozen=True):
     """The result of the last attempt, in the task's row.
 
     Attributes:
@@ -82,7 +82,7 @@ class Upkept(msgspec.Struct, frozen=True):
         return not is_over(self.again_ms, now, LONGEST_PAUSE_MS)
 
 
-class Maintained(msgspec.Struct, frozen=True):
+class MaintenanceResult(msgspec.Struct, frozen=True):
     """The result of one call for a table: versions of ``checkpoints`` and ``checksums``, spans of
     ``compactions`` that it wrote; ``reason`` why it failed, or did nothing."""
 
@@ -103,7 +103,7 @@ class Following(Protocol):
         is due again. ``guard`` is called before a file is created."""
 
 
-class Happened(Protocol):
+class CatalogEvent(Protocol):
     """An event of a catalog's log (``turnstile.events.core.cloud_events.CloudEvent``)."""
 
     @property
@@ -115,7 +115,7 @@ class Happened(Protocol):
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Upkept)
+_DECODER: Final = msgspec.msgpack.Decoder(LastAttempt)
 
 
 class Maintainer:
@@ -129,7 +129,7 @@ class Maintainer:
         self._following = following
         self._tasks = Tasks(world)
 
-    def maintain(self, table_id: str, floor: int | None = None) -> Maintained:
+    def maintain(self, table_id: str, floor: int | None = None) -> MaintenanceResult:
         """Does the due work on a table. A failure of its own is in the result.
 
         Args:
@@ -143,31 +143,31 @@ class Maintainer:
         now = self._clock.now_ms()
         last = self.upkept(table_id)
         if last.pauses(now):
-            return Maintained(table_id, "paused", reason=last.reason)
+            return MaintenanceResult(table_id, "paused", reason=last.reason)
         if floor is not None and floor < last.next:
-            return Maintained(table_id, "nothing due")
+            return MaintenanceResult(table_id, "nothing due")
         try:
             head = read_head(self._world, table_id)
         except NotFound:
             self.forget(table_id)
-            return Maintained(table_id, "not maintained", reason="there is no such table")
+            return MaintenanceResult(table_id, "not maintained", reason="there is no such table")
         if head.state == DROPPED:
             self.forget(table_id)
         refusal = _refusal(head)
         if refusal:
-            return Maintained(table_id, "not maintained", reason=refusal)
+            return MaintenanceResult(table_id, "not maintained", reason=refusal)
         if not _may_be_due(head, last):
-            return Maintained(table_id, "nothing due")
+            return MaintenanceResult(table_id, "nothing due")
         attempt = self._tasks.begin(name, LEASE_MS)
         if isinstance(attempt, Busy):
-            return Maintained(table_id, "busy", reason=attempt.reason)
+            return MaintenanceResult(table_id, "busy", reason=attempt.reason)
         return self._attempt(head, attempt, last)
 
-    def upkept(self, table_id: str) -> Upkept:
+    def upkept(self, table_id: str) -> LastAttempt:
         """The result of the last attempt on a table."""
         return _upkept(self._tasks.last(_task(table_id)))
 
-    def standing(self, head: TableHead) -> tuple[Upkept, bool]:
+    def standing(self, head: TableHead) -> tuple[LastAttempt, bool]:
         """The result of the last attempt, and whether something is due, which is so while an
         attempt has begun and not ended: one read."""
         task = self._tasks.last(_task(head.table_id))
@@ -190,7 +190,7 @@ class Maintainer:
 
     def maintain_all(
         self, go_on: Callable[[], bool], after: str = "", *, chosen: Callable[[Row], bool] = lambda _: True
-    ) -> Iterator[Maintained]:
+    ) -> Iterator[MaintenanceResult]:
         """Scans the HEADs from the key ``after`` on, and yields the result for each ``chosen``
         table. This finds the tables of ``due_among``."""
         for row in rows_between(self._world.refs, TableHead.kind, after, stale=True):
@@ -198,16 +198,18 @@ class Maintainer:
                 return
             head = readable(row)
             if head is None:
-                yield Maintained(row["key"].rpartition("/")[2], "failed", reason=f"row '{row['key']}' cannot be read")
+                yield MaintenanceResult(
+                    row["key"].rpartition("/")[2], "failed", reason=f"row '{row['key']}' cannot be read"
+                )
             elif head.state == ACTIVE and chosen(row):
                 try:
                     yield self.maintain(head.table_id)
                 except UnreadableRow as error:  # of its task
-                    yield Maintained(head.table_id, "failed", reason=error.message)
+                    yield MaintenanceResult(head.table_id, "failed", reason=error.message)
 
     # -- an attempt -------------------------------------------------------------------------------------------------
 
-    def _attempt(self, head: TableHead, attempt: Attempt, last: Upkept) -> Maintained:
+    def _attempt(self, head: TableHead, attempt: Attempt, last: LastAttempt) -> MaintenanceResult:
         self._faults("maintenance.begun")
         heartbeat = Heartbeat(self._tasks, attempt, self._clock)
         work = _Work(self._world, head, heartbeat, self._faults)
@@ -218,12 +220,12 @@ class Maintainer:
             failures = last.failures + 1
             again_ms = self._clock.now_ms() + pause_ms(failures)
             shown = error.public_message if isinstance(error, TurnstileError) else reason
-            left = Upkept(last.next, last.epoch, failures, shown[:500], again_ms)
+            left = LastAttempt(last.next, last.epoch, failures, shown[:500], again_ms)
             self._tasks.finish(heartbeat.attempt, _ENCODER.encode(left))
             return work.result("failed", reason)
         self._faults("maintenance.written")
         epoch = head.epoch if head.epoch <= head.floor else -1
-        self._tasks.finish(heartbeat.attempt, _ENCODER.encode(Upkept(due_again, epoch)))
+        self._tasks.finish(heartbeat.attempt, _ENCODER.encode(LastAttempt(due_again, epoch)))
         return work.result("done")
 
 
@@ -241,12 +243,12 @@ class _Work:
         self._checksums: list[int] = []
         self._compactions: list[tuple[int, int]] = []
 
-    def result(self, outcome: Outcome, reason: str = "") -> Maintained:
+    def result(self, outcome: Outcome, reason: str = "") -> MaintenanceResult:
         """The written files."""
         checkpoints = tuple(self._checkpoints)
         checksums = tuple(self._checksums)
         spans = tuple(self._compactions)
-        return Maintained(self._head.table_id, outcome, checkpoints, checksums, spans, reason)
+        return MaintenanceResult(self._head.table_id, outcome, checkpoints, checksums, spans, reason)
 
     def run(self) -> int:
         """Does the due work; returns the floor from which on something is due again."""
@@ -317,11 +319,11 @@ def readable(row: Row) -> TableHead | None:
         return None
 
 
-def _upkept(task: Task | None) -> Upkept:
-    return _DECODER.decode(task.result) if task is not None and task.result else Upkept()
+def _upkept(task: Task | None) -> LastAttempt:
+    return _DECODER.decode(task.result) if task is not None and task.result else LastAttempt()
 
 
-def _may_be_due(head: TableHead, last: Upkept) -> bool:
+def _may_be_due(head: TableHead, last: LastAttempt) -> bool:
     """Whether work may be due: the floor has reached the next due version, or the table's metadata
     has changed."""
     return head.floor >= last.next or head.epoch != last.epoch
@@ -354,7 +356,7 @@ class MaintenanceTarget:
     def __init__(
         self,
         maintainer: Maintainer,
-        record: Callable[[Maintained], None] = lambda _: None,
+        record: Callable[[MaintenanceResult], None] = lambda _: None,
         go_on: Callable[[], bool] = lambda: True,
     ) -> None:
         """``record`` is called with the result for each table; ``go_on`` is called before each
@@ -363,7 +365,7 @@ class MaintenanceTarget:
         self._record = record
         self.go_on = go_on
 
-    def send(self, events: Sequence[Happened]) -> None:
+    def send(self, events: Sequence[CatalogEvent]) -> None:
         """Maintains the tables with publications in the events. Raises OutOfTime if not all had a
         turn, and the errors of the store."""
         floors: dict[str, int] = {}
@@ -380,5 +382,5 @@ class MaintenanceTarget:
             try:
                 done = self._maintainer.maintain(table_id, floor)
             except UnreadableRow as error:
-                done = Maintained(table_id, "failed", reason=error.message)
+                done = MaintenanceResult(table_id, "failed", reason=error.message)
             self._record(done)

@@ -15,7 +15,7 @@ import msgspec
 
 from turnstile.delta.commits import content_of, is_large, is_same_commit, pieces_of, pieces_of_staged, transaction_of
 from turnstile.delta.core.actions import Add
-from turnstile.delta.core.head import Positioned, TableHead, tail_by_version
+from turnstile.delta.core.head import PlacedCommit, TableHead, tail_by_version
 from turnstile.delta.core.segments import vector_id
 from turnstile.delta.core.soundness import damage_at, missing, size_fault
 from turnstile.delta.log.in_force import InForce
@@ -104,7 +104,7 @@ def commits_of(
 
 
 def _open_commit(
-    world: World, storage: LogStorage, head: TableHead, version: int, place: Positioned | None
+    world: World, storage: LogStorage, head: TableHead, version: int, place: PlacedCommit | None
 ) -> Iterable[bytes]:
     """The pieces of a ratified commit, of which the first was read."""
     if place is not None and not place.published:

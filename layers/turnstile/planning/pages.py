@@ -1,6 +1,6 @@
 """Pages of a plan: the question, the files of one page, and the token of the next one.
 
-question = Question(predicate, position_of(token), limit=100, stats=False, explain=False)
+question = PageRequest(predicate, position_of(token), limit=100, stats=False, explain=False)
 digest, files = question.files(columns)
 files.take(leaves, alive, at, schema, row)          # of leaves in order, until ``files.full``
 token_of(source, version, digest, files.next)
@@ -35,8 +35,8 @@ def resolve_predicate(predicate: PredicateOf, columns: TableColumns) -> Predicat
     return None if bound is None else with_generated(bound, columns)
 
 
-class Question(msgspec.Struct, frozen=True):
-    """The question, and the start of the page."""
+class PageRequest(msgspec.Struct, frozen=True):
+    """A request for a page of files: the predicate, and the place where the page begins."""
 
     predicate: PredicateOf
     position: Position | None
@@ -67,7 +67,7 @@ class Question(msgspec.Struct, frozen=True):
 class PageFiles:
     """The files of a page in the form of leaves, and the counts of an explained plan."""
 
-    def __init__(self, predicate: Predicate | None, question: Question) -> None:
+    def __init__(self, predicate: Predicate | None, question: PageRequest) -> None:
         self.predicate = predicate
         self.explain = question.explain
         self._limit = question.limit

@@ -37,7 +37,7 @@ from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_
 from turnstile.planning.index import ROW_BATCH, read_leaf
 from turnstile.planning.judging import may_match
 from turnstile.planning.leaves import Leaf, LeafMaker, path_lists, summaries_of
-from turnstile.planning.pages import Question, expired_token, position_of, token_of
+from turnstile.planning.pages import PageRequest, expired_token, position_of, token_of
 from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled, UnsupportedTable
@@ -127,7 +127,7 @@ class Planner:
         """As ``turnstile.planning.core.plans.ScanPlanner``."""
         check_readable(table)
         position = position_of(page)
-        question = Question(predicate, position, limit, stats, explain)
+        question = PageRequest(predicate, position, limit, stats, explain)
         at = self._version(table, version, at_ms) if position is None else position.version
         if at > table.latest or at < 0:
             remedy = f"name a version up to {table.latest}"
@@ -160,19 +160,19 @@ class Planner:
     def first_files(self, table: TableHead, predicate: PredicateOf, version: int) -> Plan | None:
         """Returns the first files of ``plan``, as far as an index has them; None where none serves,
         and the log would be read."""
-        return self._by_index(table, version, Question(predicate, None, limit=MAX_FILES, stats=False, explain=False))
+        return self._by_index(table, version, PageRequest(predicate, None, limit=MAX_FILES, stats=False, explain=False))
 
     def leaves_of(self, table: TableHead, version: int) -> IndexedVersion | None:
         """Returns all files of a version as leaves; None without a usable index. Raises
         StorageFault for a leaf that is gone or differs from its digest."""
-        question = Question(None, None, limit=1, stats=False, explain=True)
+        question = PageRequest(None, None, limit=1, stats=False, explain=True)
         stored = self._remembered_root(table, version) or self._root(table, version, None)
         with suppress(TooMany, StorageFault, UnsupportedTable):
             view = None if stored is None else self._view(table, stored, version, question)
             return None if view is None else IndexedVersion(view.metadata, _Page(self, table, view, version, question))
         return None
 
-    def _by_index(self, table: TableHead, version: int, question: Question) -> Plan | None:
+    def _by_index(self, table: TableHead, version: int, question: PageRequest) -> Plan | None:
         position = question.position
         remembered = None if position is not None else self._remembered_root(table, version)
         plan = None if remembered is None else self._plan_by_index(table, remembered, version, question)
@@ -181,7 +181,7 @@ class Planner:
             plan = None if stored is None else self._plan_by_index(table, stored, version, question)
         return plan
 
-    def _by_log(self, table: TableHead, version: int, question: Question) -> Plan:
+    def _by_log(self, table: TableHead, version: int, question: PageRequest) -> Plan:
         """The page by checkpoint and log. A first page begins with the newest start that turns out
         to be whole, and the pages after it with the same one, and with the state of the same
         version: later publications are read as changes after it.
@@ -226,7 +226,7 @@ class Planner:
 
     # -- the version as leaves ----------------------------------------------------------------------------------------
 
-    def _plan_by_index(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> Plan | None:
+    def _plan_by_index(self, table: TableHead, stored: StoredRoot, version: int, question: PageRequest) -> Plan | None:
         """The page by an index; None if it is not usable: it is too far behind, of another history,
         or a file of it is gone or changed. If a commit since is damaged a newer checkpoint may hold
         the same changes: so the log decides, except for the pages after the first one.
@@ -240,7 +240,7 @@ class Planner:
             self._used.drop(table.table_id)
             return None
 
-    def _view(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> _View | None:
+    def _view(self, table: TableHead, stored: StoredRoot, version: int, question: PageRequest) -> _View | None:
         """The version by an index; None if it is too far behind, or of another history."""
         if version - stored.root.version > MAX_BEHIND:
             return None
@@ -256,9 +256,9 @@ class Planner:
         return view
 
     def _remembered_root(self, table: TableHead, version: int) -> StoredRoot | None:
-        """The root that the table was last planned by, if it serves without a look whether there is
-        a newer one: the version is remembered, or little later than the root; and the HEAD shows
-        that it has the history which was planned then.
+        """The root that the table was last planned by, if no read for a newer one is needed: the
+        version is remembered, or little later than the root; and the HEAD shows that it has the
+        history which was planned then.
         """
         used = self._used.get(table.table_id)
         if used is None or version < used.version or _ict(table, used.version) != used.ict:
@@ -293,7 +293,7 @@ class Planner:
                 self._roots.put(id, stored)
         return stored
 
-    def _open_root(self, table: TableHead, stored: StoredRoot, version: int, question: Question) -> _View | None:
+    def _open_root(self, table: TableHead, stored: StoredRoot, version: int, question: PageRequest) -> _View | None:
         """The root's deltas and the commits after it, read at once; None if the root is of another
         history."""
         root = stored.root
@@ -317,7 +317,7 @@ class Planner:
         count = version - root.version
         return _View(stored.id, root, protocol, metadata, columns, small, count, {}, path_lists(keys))
 
-    def _read_ahead(self, table: TableHead, root: Root, question: Question) -> None:
+    def _read_ahead(self, table: TableHead, root: Root, question: PageRequest) -> None:
         """Reads leaves and their overriding rows at once: the leaves that are needed by the root's
         own columns, which the commits since rarely change. Leaves that it does not read, or cannot,
         are read when they are needed.
@@ -359,7 +359,7 @@ def _tail(changes: Changes, schema: TableSchema) -> Leaf:
 class _Page:
     """One page of one version, from an index."""
 
-    def __init__(self, planner: Planner, table: TableHead, view: _View, version: int, question: Question) -> None:
+    def __init__(self, planner: Planner, table: TableHead, view: _View, version: int, question: PageRequest) -> None:
         assert view.root is not None
         self._planner = planner
         self._table = table
@@ -449,7 +449,7 @@ class _LogPage:
     """One page of one version, from checkpoint and log: where there is no index. Memory is bounded
     by a page, and time by the table."""
 
-    def __init__(self, state: TableState, changes: Changes, version: int, question: Question) -> None:
+    def __init__(self, state: TableState, changes: Changes, version: int, question: PageRequest) -> None:
         """``changes``: the changes of the versions after that of ``state``, up to ``version``."""
         self._version = version
         self._state = state

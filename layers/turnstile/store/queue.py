@@ -23,7 +23,7 @@ from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile.store.core.writes import Row
 
 WAITING_MOST: Final = 1024
-"""Requests that wait in one line at most; another one is told to come again later."""
+"""Requests that wait in one line at most; further ones get Throttled."""
 
 RETRY_MS: Final = 500
 

@@ -6,7 +6,7 @@ same row, and requests that an owner begins only after "begin".
                                    <-      nonce, proof that it knows the secret
       proof                        ->                                   (once for each connection)
 
-      request, "taken", "begin", response              (for each request, by ``fleet.core.asking``)
+      request, "taken", "begin", response              (for each request, by ``fleet.core.forwarded``)
 
 The owner authenticates and authorizes the request by the caller's own token, as if the caller had
 sent it there; it trusts no claim of the other server. Connections are not encrypted: the network
@@ -33,11 +33,11 @@ import msgspec
 from turnstile.api.unity.requests import TABLE as UNITY_TABLE
 from turnstile.api.v1.paths import TABLE_BY_ID
 from turnstile.catalog.core.paths import fold
-from turnstile.fleet.core.asking import (
+from turnstile.fleet.core.forwarded import (
     Answer,
-    AskedRequest,
-    AskedResponse,
     Failed,
+    ForwardedRequest,
+    ForwardedResponse,
     Reached,
     Receive,
     Send,
@@ -70,7 +70,7 @@ _LENGTH: Final = struct.Struct(">I")
 _NONCE_BYTES: Final = 32
 
 
-Answering = Callable[[AskedRequest], AskedResponse]
+Answering = Callable[[ForwardedRequest], ForwardedResponse]
 """Carries out a request."""
 
 
@@ -182,7 +182,7 @@ def open_connection(address: Address) -> Connection:
     return SocketConnection(connection)
 
 
-class Asker:
+class OwnerClient:
     """Asks owners. Safe for threads: each request has a connection of its own while it is under
     way."""
 
@@ -191,7 +191,7 @@ class Asker:
         self._idle: dict[Address, list[Connection]] = defaultdict(list)
         self._mutex = threading.Lock()
 
-    def ask(self, address: Address, request: AskedRequest) -> AskedResponse:
+    def ask(self, address: Address, request: ForwardedRequest) -> ForwardedResponse:
         """Returns the owner's response. Raises Failed."""
         try:
             payload = encode(request)
@@ -215,7 +215,7 @@ class Asker:
                 connection = idle.pop()
                 if connection.is_fresh():
                     return connection
-                connection.close()  # by the other side
+                connection.close()  # the owner has closed it
         return self._connect(address)
 
     def _keep(self, address: Address, connection: Connection) -> None:

@@ -18,12 +18,12 @@ from typing import Final
 
 from turnstile.events.core.events import Event
 from turnstile.events.fleet_log import FleetLog, fleet_event
-from turnstile.fleet.core.happenings import (
+from turnstile.fleet.core.changes import (
     REFUSED,
     REMOVED,
     TAKEN_OVER,
-    Happening,
-    happenings,
+    FleetChange,
+    changes_in,
     joined_name,
     merge_alike,
 )
@@ -60,7 +60,7 @@ class FleetJournal:
         self._names = dict[str, str]()
         self._series = world.ids.uuid()
         self._count = 0
-        self._happened = list[tuple[Happening, str]]()
+        self._happened = list[tuple[FleetChange, str]]()
         self._waiting = list[Event]()
         self._changed = threading.Condition()
         self._closing = threading.Event()
@@ -73,7 +73,7 @@ class FleetJournal:
 
     def note_removal(self, id: str) -> None:
         """Notes that the member ``id`` found that it had been removed."""
-        self._note([Happening(REFUSED, id)])
+        self._note([FleetChange(REFUSED, id)])
 
     def close(self) -> None:
         """Appends the events that wait, if that does not take long, and ends."""
@@ -85,17 +85,17 @@ class FleetJournal:
     def _note_transaction(self, writes: Sequence[Write]) -> None:
         with self._changed:
             self._names |= joined_name(writes)
-        self._note(happenings(self._world.space, self._me(), writes))
+        self._note(changes_in(self._world.space, self._me(), writes))
 
     def _note_member(self, rows: Iterable[Row]) -> None:
         names = {row["id"]: row["name"] for row in rows if row["kind"] == MemberRow.kind and "name" in row}
         with self._changed:
             self._names |= names
 
-    def _note(self, happened: list[Happening]) -> None:
+    def _note(self, happened: list[FleetChange]) -> None:
         if happened:
             with self._changed:
-                self._happened += [(happening, self._me() or happening.member) for happening in happened]
+                self._happened += [(change, self._me() or change.member) for change in happened]
                 self._changed.notify_all()
 
     # -- the thread ---------------------------------------------------------------------------------------------------
@@ -120,10 +120,10 @@ class FleetJournal:
             names = dict(self._names)
             now = self._world.clock.now_ms()
         for by in dict.fromkeys(by for _, by in happened):
-            for happening in merge_alike(happening for happening, writer in happened if writer == by):
+            for change in merge_alike(change for change, writer in happened if writer == by):
                 self._count += 1
-                event = fleet_event(f"fleet/{self._series}/{self._count}", happening, by, names, now)
-                loud = happening.type in (REMOVED, TAKEN_OVER, REFUSED)
+                event = fleet_event(f"fleet/{self._series}/{self._count}", change, by, names, now)
+                loud = change.type in (REMOVED, TAKEN_OVER, REFUSED)
                 extra = {"member": event.subject, "member_name": event.name, **event.data}
                 log.log(logging.WARNING if loud else logging.INFO, "%s", event.type, extra=extra)
                 self._waiting.append(event)

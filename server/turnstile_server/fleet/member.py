@@ -28,7 +28,7 @@ import msgspec
 from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS
 from turnstile.fleet.core.owners import CATALOGS, Address, Owners
 from turnstile.fleet.core.roles import GRANULES, MAINTAIN, SWEEP
-from turnstile.fleet.core.shares import Shares, Whose
+from turnstile.fleet.core.shares import Ownership, Shares
 from turnstile.fleet.member import Beat, Member
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.ports import World
@@ -112,7 +112,7 @@ class Sharing:
         self._owned = frozenset[str]()
         self._given = dict[str, int]()
         self._fleet_row = world.space.fleet()
-        self._somebody_came = threading.Event()
+        self._new_member_seen = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
 
@@ -123,7 +123,7 @@ class Sharing:
     def close(self) -> None:
         """Hands everything over and leaves."""
         self._stop.set()
-        self._somebody_came.set()
+        self._new_member_seen.set()
         self._thread.join()
         with suppress(OSError):
             self._processes.owners(Owners())
@@ -155,14 +155,14 @@ class Sharing:
         """Triggers a heartbeat at once if this member is alone and the fleet's row is among the
         changed keys: another member has joined."""
         if self._fleet_row in changes:
-            self._somebody_came.set()
+            self._new_member_seen.set()
 
     def sweeps(self) -> bool:
         """Returns whether this process should sweep, if that is one of its roles."""
-        return self.member.whose(SWEEP, "") is not Whose.OTHERS
+        return self.member.whose(SWEEP, "") is not Ownership.OTHERS
 
     def _is_mine(self, role: str, key: str) -> bool:
-        return self.member.whose(role, key) is not Whose.OTHERS or self.member.granule_of(role, key) in self._given
+        return self.member.whose(role, key) is not Ownership.OTHERS or self.member.granule_of(role, key) in self._given
 
     def _note_given(self) -> None:
         """Records the granules that this process owned before and does not own now."""
@@ -186,8 +186,8 @@ class Sharing:
             self._pass_on()
             rest_s = max(least_ms, self.member.next_beat_ms()) / 1000
             if self.member.members() < 2:
-                self._somebody_came.wait(rest_s)
-                self._somebody_came.clear()
+                self._new_member_seen.wait(rest_s)
+                self._new_member_seen.clear()
                 continue
             if rest_s == 0 or self._stop.wait(rest_s / 2):
                 continue

@@ -4,7 +4,7 @@ commits of hot tables; and the servers' side of forwarding.
 All forwarded changes of a catalog meet in one process, and share swaps of the catalog's HEAD
 (``catalog.changes.group_commit``). Commits of a table that gets many of them share its writes
 (``delta.shared_commits``). A server authenticates a request and forwards it. It applies the change
-itself if it is not sure of the owner, or the owner does not answer (``fleet.core.asking``). The
+itself if it is not sure of the owner, or the owner does not answer (``fleet.core.forwarded``). The
 owner checks the caller's token and rights once more, and trusts no other process.
 """
 
@@ -27,10 +27,17 @@ from turnstile.api.auth.bearer import Authentication
 from turnstile.api.http.handler import App, Incoming
 from turnstile.api.http.request import IDEMPOTENCY_KEY, BodyLimit
 from turnstile.api.http.responses import Response
-from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Then, after_applying, after_asking
+from turnstile.fleet.core.forwarded import (
+    Failed,
+    ForwardedRequest,
+    ForwardedResponse,
+    Then,
+    after_applying,
+    after_asking,
+)
 from turnstile.fleet.core.owners import Address, Owners, Rates
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
-from turnstile_server.fleet.forwarding import Asker, Listener, OwnersFile, Subject, subject_of
+from turnstile_server.fleet.forwarding import Listener, OwnerClient, OwnersFile, Subject, subject_of
 from turnstile_server.http import end_with_parent, open_apps, read_body
 from turnstile_server.settings import ServerSettings
 from turnstile_server.telemetry import logs, metrics
@@ -80,7 +87,7 @@ class Forwarding:
     """Asks owners for the changes that this process receives. Safe for threads."""
 
     def __init__(
-        self, owners: OwnersReader, authentication: Authentication, *, asker: Asker | None = None,
+        self, owners: OwnersReader, authentication: Authentication, *, asker: OwnerClient | None = None,
         clock_ms: Callable[[], int] = monotonic_ms,
     ) -> None:  # fmt: skip
         """
@@ -89,7 +96,7 @@ class Forwarding:
         """
         self._owners = owners
         self._authentication = authentication
-        self._asker = asker or Asker()
+        self._asker = asker or OwnerClient()
         self._clock_ms = clock_ms
         self._metrics = metrics.ForwardingMetrics()
         self._avoided: dict[Address, int] = {}
@@ -111,7 +118,7 @@ class Forwarding:
         outcome = self._ask(address, asked)
         has_key = bool(incoming.headers.get(IDEMPOTENCY_KEY.lower(), "")) if not subject.is_table else subject.is_commit
         then = after_asking(outcome, has_key=has_key)
-        if isinstance(outcome, AskedResponse) and then is Then.ANSWER:
+        if isinstance(outcome, ForwardedResponse) and then is Then.ANSWER:
             self._metrics.count("answered")
             return Response(outcome.status, outcome.headers, outcome.body)
         if then is Then.HERE:
@@ -123,7 +130,7 @@ class Forwarding:
         self._metrics.count("unknown")
         return app.refuse(incoming, OutcomeUnknown("the server that applies the change did not answer"))
 
-    def _ask(self, address: Address, request: AskedRequest) -> AskedResponse | Failed:
+    def _ask(self, address: Address, request: ForwardedRequest) -> ForwardedResponse | Failed:
         try:
             return self._asker.ask(address, request)
         except Failed as failed:
@@ -141,14 +148,14 @@ class Forwarding:
         with self._rates_mutex:
             return self._rates.note(subject.name, now_ms)
 
-    def _forwarded_request(self, app: App, incoming: Incoming) -> AskedRequest | None:
+    def _forwarded_request(self, app: App, incoming: Incoming) -> ForwardedRequest | None:
         """The request as the owner gets it; None for one that is refused here."""
         try:
             self._authentication.principal(incoming.headers.get("authorization", ""), {})
             body = incoming.read(app.bodies)
         except TurnstileError:
             return None
-        return AskedRequest(incoming.method, incoming.path, incoming.query, dict(incoming.headers), body)
+        return ForwardedRequest(incoming.method, incoming.path, incoming.query, dict(incoming.headers), body)
 
     def _avoid(self, address: Address, failed: Failed) -> None:
         log.warning("an owner did not answer: %s", failed)
@@ -157,16 +164,16 @@ class Forwarding:
         self._avoided[address] = now_ms + AVOID_MS
 
 
-def answering(apps: tuple[App, ...]) -> Callable[[AskedRequest], AskedResponse]:
+def answering(apps: tuple[App, ...]) -> Callable[[ForwardedRequest], ForwardedResponse]:
     """Returns the app that answers forwarded requests."""
 
-    def answer(asked: AskedRequest) -> AskedResponse:
+    def answer(asked: ForwardedRequest) -> ForwardedResponse:
         def read(limit: BodyLimit | None) -> bytes:
             return read_body(io.BytesIO(asked.body), limit)
 
         app = next((app for app in apps if app.serves(asked.path, asked.method)), apps[1])
         response = app.answer(Incoming(asked.method, asked.path, asked.query, asked.headers, read))
-        return AskedResponse(response.status, dict(response.headers), response.body)
+        return ForwardedResponse(response.status, dict(response.headers), response.body)
 
     return answer
 

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 PROBE_S: Final = 1.0
 PROBE_PAID_S: Final = 10.0
-"""How long a result of a look at the store stands; the second where each write is paid for."""
+"""How long the result of a check of the store is used; the second where each write is paid for."""
 
 WAIT_S: Final = 2.0
-"""How long ``/readyz`` waits for the look that is under way."""
+"""How long ``/readyz`` waits for the check that is under way."""
 
 FREE_BYTES: Final = 8_388_608
 """The free space that the disk of a SQLite file needs: a checkpoint needs some room beside the
@@ -44,15 +44,15 @@ commits."""
 
 CHECKED_AT_START_BYTES: Final = 67_108_864
 CHECKED_BYTES: Final = 1_073_741_824
-"""The largest file that is looked at as a whole: at the start, and while the server runs (a reader
+"""The largest file that is read as a whole: at the start, and while the server runs (a reader
 keeps the WAL from its start meanwhile)."""
 
 LOOKED_AT: Final = 500
-"""Files of the lake that are looked at where the store has no table."""
+"""Files of the lake that are read where the store has no table."""
 
 CHECK_FIRST_S: Final = 30.0
 CHECK_SHARE: Final = 100
-"""A look that took a second is repeated after as many."""
+"""A check that took a second is repeated after as many seconds."""
 
 SAYS: Final = {
     StoreCause.DAMAGED: "the store is damaged: put a backup back",

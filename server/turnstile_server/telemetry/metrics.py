@@ -17,7 +17,7 @@ from turnstile_server.settings import ServerSettings
 from turnstile_server.telemetry.conflicts import ConflictLog
 
 if TYPE_CHECKING:
-    from turnstile.maintenance.work import Maintained
+    from turnstile.maintenance.work import MaintenanceResult
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
@@ -175,7 +175,7 @@ class LightWorkMetrics:
         )
         self._failures = Counter("turnstile_light_work_failures", "Attempts on a table that failed", registry=None)
 
-    def record(self, done: Maintained) -> None:
+    def record(self, done: MaintenanceResult) -> None:
         """Counts the result for one table."""
         for kind, written in (
             ("checkpoint", done.checkpoints),

@@ -15,7 +15,7 @@ from turnstile.events.core.cloud_events import FLEET
 from turnstile.events.core.events import TABLE_RATIFIED, Event
 from turnstile.events.fleet_log import FleetLog, fleet_event
 from turnstile.events.read import EventReader
-from turnstile.fleet.core.happenings import JOINED, Happening
+from turnstile.fleet.core.changes import JOINED, FleetChange
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Change, Clause, Equals, Insert, Set, new_row
 from turnstile.store.ports import World
@@ -91,7 +91,7 @@ def test_i13_members_that_append_events_of_the_fleet_at_once_leave_out_none_and_
 
     def work(number: int) -> None:
         for count in range(5):
-            event = fleet_event(f"fleet/{number}/{count}", Happening(JOINED, f"m{number}"), f"m{number}", {}, 5)
+            event = fleet_event(f"fleet/{number}/{count}", FleetChange(JOINED, f"m{number}"), f"m{number}", {}, 5)
             for _ in range(200):
                 if FleetLog(world).append([event]):
                     break

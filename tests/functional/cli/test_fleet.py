@@ -12,7 +12,7 @@ import pytest
 from tests.support.access.realm import Realm
 from tests.support.cli import run, service
 from turnstile.events.fleet_log import FleetLog, fleet_event
-from turnstile.fleet.core.happenings import JOINED, TAKEN_OVER, Happening
+from turnstile.fleet.core.changes import JOINED, TAKEN_OVER, FleetChange
 from turnstile.fleet.member import Member
 from turnstile_cli.commands.fleet import with_silent_members
 
@@ -51,7 +51,7 @@ def test_members_are_shown_with_what_they_own_as_text_and_as_json() -> None:
     with service({"GET /v1/fleet": (200, REPORT)}) as canned:
         assert json.loads(run("fleet", "--url", canned.url, "-o", "json").stdout) == REPORT
         shown = run("fleet", "--url", canned.url).stdout
-    assert "host-a:17" in shown and "publish 1/64, sweep 1/1" in shown and "1 are nobody's" in shown
+    assert "host-a:17" in shown and "publish 1/64, sweep 1/1" in shown and "1 have no owner" in shown
     assert "publish 60, sweep 1" in shown and "no member works for maintain" in shown
 
 
@@ -154,7 +154,7 @@ def test_i12_admins_read_events_of_the_fleet_from_a_cursor_on_and_no_other_princ
     realm = Realm()
     nothing = realm.must("GET", "/v1/fleet/events").json
     assert nothing["events"] == []
-    happened = [Happening(JOINED, "m1"), Happening(TAKEN_OVER, "m1", "m0", "publish", 32, 2, 5)]
+    happened = [FleetChange(JOINED, "m1"), FleetChange(TAKEN_OVER, "m1", "m0", "publish", 32, 2, 5)]
     names = {"m1": "host-a:17"}
     events = [fleet_event(f"fleet/s/{n}", each, "m1", names, 1_770_000_000_123) for n, each in enumerate(happened)]
     assert FleetLog(realm.world).append(events)

@@ -237,7 +237,7 @@ def test_i10_a_table_stays_in_its_location(client: Iceberg, update: Any) -> None
     assert client.heads() == before
 
 
-def test_i10_neither_does_one_that_a_commit_creates(client: Iceberg) -> None:
+def test_i10_a_table_that_a_commit_creates_stays_in_its_location(client: Iceberg) -> None:
     staged = client.create("t3", **{"stage-create": True})["metadata"]
     heads = client.heads()
     files = client.files()

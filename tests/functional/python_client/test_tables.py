@@ -510,7 +510,7 @@ def test_data_that_does_not_fit_is_refused_with_its_column_and_leaves_no_files(
 def test_rows_outside_of_where_and_filters_on_other_columns_are_refused(server: Server, table: Table) -> None:
     table.append(rows(1))
     before = files(server, table)
-    with pytest.raises(DataMismatch, match="they would come twice"):
+    with pytest.raises(DataMismatch, match="the next run would add these again"):
         table.overwrite(rows(2, day=TWO), where=[("day", "=", ONE)])
     with pytest.raises(DataMismatch, match="city is no partition column"):
         table.overwrite(rows(2), where=[("city", "=", "Bern")])

@@ -80,7 +80,7 @@ def run(program: str, *words: str, path: list[Path]) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_module_of_the_pack_is_in_all_else_as_one_of_a_file(layer: Path, tmp_path: Path) -> None:
+def test_a_packed_module_behaves_like_one_from_a_file(layer: Path, tmp_path: Path) -> None:
     (installed, loader, packed) = run(_IMPORTED, str(layer), path=[layer])
     assert installed and loader == "PackLoader"
     (layer / packs.NAME).unlink()

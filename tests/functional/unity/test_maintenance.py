@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.conformance.actions import config, sets
 from tests.support.unity import T1, Unity, metadata
-from turnstile.maintenance.core.retention import allowed_maintenance, interval_ms
+from turnstile.delta.core.metadata import interval_ms
+from turnstile.maintenance.core.retention import allowed_maintenance
 
 ALL = ["DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP"]
 WEEK_MS = 604_800_000

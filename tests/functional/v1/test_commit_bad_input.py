@@ -134,7 +134,7 @@ def test_an_unknown_table_is_not_found(lake: Lake, form: str) -> None:
     check_refused(lake, lake.state(), lake.propose(body, table_id=UNKNOWN), 404, "NoSuchTable", "table_id")
 
 
-def test_i10_a_table_dropped_in_the_middle_takes_no_commit_and_still_knows_its_own(lake: Lake) -> None:
+def test_i10_a_dropped_table_refuses_new_commits_and_still_answers_replays(lake: Lake) -> None:
     content = delta.append("t3", lake.now())
     assert lake.inline(3, content).status == 200
     lake.set(state="dropped")

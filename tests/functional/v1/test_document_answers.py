@@ -23,7 +23,7 @@ from turnstile.events.append import Appender, behind
 from turnstile.events.core.cloud_events import FLEET
 from turnstile.events.core.cursors import Place
 from turnstile.events.fleet_log import FleetLog, fleet_event
-from turnstile.fleet.core.happenings import JOINED, Happening
+from turnstile.fleet.core.changes import JOINED, FleetChange
 from turnstile.gc.collector import TASK
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.limits import Limits
@@ -369,7 +369,7 @@ def old_cursor(site: Site) -> Answer:
 
 
 def old_cursor_of_the_fleet(site: Site) -> Answer:
-    assert FleetLog(site.world).append([fleet_event("1", Happening(JOINED, "m1"), "m1", {"m1": "host"}, 1)])
+    assert FleetLog(site.world).append([fleet_event("1", FleetChange(JOINED, "m1"), "m1", {"m1": "host"}, 1)])
     return site.ask("readFleetEvents", query={"after": seal(Place(FLEET, "an earlier log", 0, 0))})
 
 

@@ -151,7 +151,7 @@ def test_a_change_of_the_catalog_elsewhere_costs_one_more_request(lake: Lake) ->
     assert (lake.world.refs.requests, lake.world.objs.requests) == (["read_many"], ["get"])
 
 
-def test_i9_a_mapping_counts_only_while_the_catalogs_head_is_the_one_it_came_from(lake: Lake) -> None:
+def test_i9_a_cached_name_is_used_only_while_the_head_of_the_catalog_is_unchanged(lake: Lake) -> None:
     load(lake)
     row = dict(lake.world.refs.rows[lake.world.space.table(ORDERS)])
     key = lake.world.space.table(OTHER)

@@ -15,7 +15,7 @@ from tests.simulation.engine.state import State
 from turnstile.coordination.core import rows as objects
 from turnstile.coordination.tasks import Updateables
 from turnstile.fleet.core import rows
-from turnstile.fleet.core.shares import Whose
+from turnstile.fleet.core.shares import Ownership
 from turnstile.fleet.member import Member
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import AllAccepted, World
@@ -68,9 +68,9 @@ class FleetMember(Owner):
         whose = self.member.whose(role, subject)
         granule = self.member.granule(role, subject)
         self.met(f"fleet work {whose.name}")
-        if (other := shares.whose(role, subject, self.process.monotonic())) not in (whose, Whose.UNSURE):
+        if (other := shares.whose(role, subject, self.process.monotonic())) not in (whose, Ownership.UNSURE):
             raise Violation("I19", f"{subject} is {whose.name} here, and {other.name} in the member's other processes")
-        if whose is not Whose.MINE or granule is None:
+        if whose is not Ownership.MINE or granule is None:
             return
         name = granule.name.replace("/", ".")
         objs = Updateables(self._world)

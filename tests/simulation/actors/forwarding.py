@@ -26,8 +26,8 @@ from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore
 from turnstile.coordination.core.rows import create_object
-from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed
 from turnstile.fleet.core.decisions import granule_of
+from turnstile.fleet.core.forwarded import Failed, ForwardedRequest, ForwardedResponse
 from turnstile.fleet.core.owners import CATALOGS, Address, Owners
 from turnstile.fleet.member import Member
 from turnstile.rights.grants import OPERATOR, Principal
@@ -39,7 +39,7 @@ from turnstile.store.core.errors import (
     Throttled,
     TurnstileError,
 )
-from turnstile_server.fleet.forwarding import Asker
+from turnstile_server.fleet.forwarding import OwnerClient
 from turnstile_server.fleet.owner import Forwarding, answering
 
 GRANULES: Final = 4
@@ -147,14 +147,14 @@ class Site:
         return Response(201 if tree.commit.message == body.id else 200, {}, body.id.encode())
 
 
-class NotingAsker(Asker):
+class NotingAsker(OwnerClient):
     """An asker that counts how far its requests came."""
 
     def __init__(self, network: Network, process: ThreadedProcess, auditor: ForwardingAuditor) -> None:
         super().__init__(lambda address: network.connect(process, address))
         self._auditor = auditor
 
-    def ask(self, address: Address, request: AskedRequest) -> AskedResponse:
+    def ask(self, address: Address, request: ForwardedRequest) -> ForwardedResponse:
         try:
             response = super().ask(address, request)
         except Failed as failed:

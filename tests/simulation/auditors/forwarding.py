@@ -9,7 +9,7 @@ import msgspec
 from tests.simulation.auditors.change_groups import Asked, ChangeAuditor
 from tests.simulation.auditors.record import Violation, audits
 from tests.simulation.engine.processes import CATALOG
-from turnstile.fleet.core.asking import BEGIN, AskedRequest, Send
+from turnstile.fleet.core.forwarded import BEGIN, ForwardedRequest, Send
 
 if TYPE_CHECKING:
     from tests.simulation.engine.network import SimConnection
@@ -33,7 +33,7 @@ class ForwardingAuditor(ChangeAuditor):
         if step.framed:
             connection.request = step.payload
         elif step.payload == BEGIN:
-            body = msgspec.json.decode(msgspec.msgpack.decode(connection.request, type=AskedRequest).body)
+            body = msgspec.json.decode(msgspec.msgpack.decode(connection.request, type=ForwardedRequest).body)
             self._begun.add(body["id"])
             self.met("forwarded begin")
 

@@ -14,7 +14,7 @@ from tests.simulation.auditors.record import Fact, History, Violation, audits
 from tests.support.fakes.heads import recount
 from turnstile.delta.commits import unpack
 from turnstile.delta.core.content import Content, read_content
-from turnstile.delta.core.head import PINNED, Positioned, TableHead, final_bytes, tail_by_version
+from turnstile.delta.core.head import PINNED, PlacedCommit, TableHead, final_bytes, tail_by_version
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.undecided import as_folded, undecided_of
 from turnstile.store.core.errors import TurnstileError
@@ -96,7 +96,7 @@ class Auditor:
                 raise Violation("I2", f"version {place.version} is another one now: {place} instead of {fact}")
         self._remembered(head, history, TableHead.from_row(before))
 
-    def _ratified(self, head: TableHead, history: History, place: Positioned) -> None:
+    def _ratified(self, head: TableHead, history: History, place: PlacedCommit) -> None:
         entry = place.entry
         proposal = (entry.txn, entry.operation)
         self._state.scheduler.note(f"RATIFIED {head.table_id} version {place.version}: {entry.txn} {entry.operation}")
@@ -121,7 +121,7 @@ class Auditor:
         history.versions[entry.txn] = history.latest = place.version
         history.ict = place.ict
 
-    def _bytes(self, head: TableHead, place: Positioned) -> bytes:
+    def _bytes(self, head: TableHead, place: PlacedCommit) -> bytes:
         entry = place.entry
         if entry.data:
             return final_bytes(place, unpack(entry.data))
@@ -143,7 +143,7 @@ class Auditor:
             if fact.apps & apps:
                 raise Violation("I3", f"ticket {version} repeats the streaming transaction of version {between}")
 
-    def _rows(self, history: History, place: Positioned, read: Content) -> None:
+    def _rows(self, history: History, place: PlacedCommit, read: Content) -> None:
         if history.rows_to is None:
             return
         if place.first_row is not None and place.first_row <= history.rows_to:

@@ -12,7 +12,7 @@ from tests.simulation.engine.ports import Process
 from tests.simulation.engine.scheduler import Crashed, Task
 from tests.simulation.engine.state import State
 from turnstile.catalog.changes.group_commit import ChangeQueue, WaitingChange
-from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Receive, Send
+from turnstile.fleet.core.forwarded import ForwardedRequest, ForwardedResponse, Receive, Send
 from turnstile.fleet.core.owners import Address
 from turnstile_server.fleet.forwarding import CONNECT_S, serve
 
@@ -212,7 +212,7 @@ class SimConnection:
         return self._state.scheduler.now
 
 
-Answering = Callable[[AskedRequest], AskedResponse]
+Answering = Callable[[ForwardedRequest], ForwardedResponse]
 
 
 class Network:

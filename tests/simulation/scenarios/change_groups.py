@@ -19,7 +19,7 @@ from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.catalog.changes.commit import CommitAttempts
-from turnstile.catalog.core.grouping import Judgement, Swap, Telling
+from turnstile.catalog.core.grouping import Completion, Judgement, Swap
 from turnstile.gc.core import Grace
 
 
@@ -69,39 +69,39 @@ class ChangeGroups:
         state.trees.at_rest()
 
 
-_TELLING: Final = "turnstile.catalog.changes.group_commit.telling"
+_TELLING: Final = "turnstile.catalog.changes.group_commit.completion_of"
 
 
-def _tells(wrong: Callable[[Callable[..., Telling]], Callable[..., Telling]]) -> Callable[[], Any]:
+def _tells(wrong: Callable[[Callable[..., Completion]], Callable[..., Completion]]) -> Callable[[], Any]:
     return lambda: swapped(_TELLING, wrong)
 
 
-def _refused_before_the_swap(right: Callable[..., Telling]) -> Callable[..., Telling]:
+def _refused_before_the_swap(right: Callable[..., Completion]) -> Callable[..., Completion]:
     """A refusal is told although the state that it came from never was the catalog's."""
     return lambda judgement, swap, *, real: (
-        Telling.OUTCOME if judgement is Judgement.REFUSED else right(judgement, swap, real=real)
+        Completion.OUTCOME if judgement is Judgement.REFUSED else right(judgement, swap, real=real)
     )
 
 
-def _unchanged_before_the_swap(right: Callable[..., Telling]) -> Callable[..., Telling]:
+def _unchanged_before_the_swap(right: Callable[..., Completion]) -> Callable[..., Completion]:
     """That nothing needs changing is told although the state that it came from never was the
     catalog's."""
     return lambda judgement, swap, *, real: (
-        Telling.OUTCOME if judgement is Judgement.UNCHANGED else right(judgement, swap, real=real)
+        Completion.OUTCOME if judgement is Judgement.UNCHANGED else right(judgement, swap, real=real)
     )
 
 
-def _acknowledged_when_lost(right: Callable[..., Telling]) -> Callable[..., Telling]:
+def _acknowledged_when_lost(right: Callable[..., Completion]) -> Callable[..., Completion]:
     """A change is acknowledged although its swap was refused."""
     return lambda judgement, swap, *, real: (
-        Telling.OUTCOME if (judgement, swap) == (Judgement.CHANGES, Swap.LOST) else right(judgement, swap, real=real)
+        Completion.OUTCOME if (judgement, swap) == (Judgement.CHANGES, Swap.LOST) else right(judgement, swap, real=real)
     )
 
 
-def _again_when_unknown(right: Callable[..., Telling]) -> Callable[..., Telling]:
+def _again_when_unknown(right: Callable[..., Completion]) -> Callable[..., Completion]:
     """A change is computed again although the outcome of its swap is unknown."""
     return lambda judgement, swap, *, real: (
-        Telling.NOTHING if swap is Swap.UNKNOWN else right(judgement, swap, real=real)
+        Completion.NOTHING if swap is Swap.UNKNOWN else right(judgement, swap, real=real)
     )
 
 

@@ -22,7 +22,7 @@ from tests.simulation.engine.processes import world_of
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.fleet.core.decisions import Sight, granule_names
+from turnstile.fleet.core.decisions import Observation, granule_names
 from turnstile.fleet.core.granules import Granules
 from turnstile.fleet.core.rows import FleetRow, GranuleRow, MovesRow
 from turnstile.fleet.core.shares import Shares
@@ -110,12 +110,12 @@ _MEMBER: Final = "turnstile.fleet.member.rows."
 
 def _silent_at_once() -> Any:
     """A member that was quiet for a beat is silent."""
-    return patch.object(Sight, "silent", lambda self, member: self.quiet_ms >= member.beat_ms)
+    return patch.object(Observation, "silent", lambda self, member: self.quiet_ms >= member.beat_ms)
 
 
 def _nobody_is_silent() -> Any:
     """A dead member keeps its granules."""
-    return patch.object(Sight, "silent", lambda *_: False)
+    return patch.object(Observation, "silent", lambda *_: False)
 
 
 def _takes_no_free_granules() -> Any:

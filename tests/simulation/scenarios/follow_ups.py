@@ -71,7 +71,7 @@ class Action:
         self._state.auditor.seen["asked"] += 1
 
 
-class Asker:
+class OwnerClient:
     """A process that requests actions. It continues another one's work, and stalls in the middle of
     it."""
 
@@ -115,7 +115,7 @@ class FollowedUp(Followed):
         self._actions = [Action(state, name, random.Random(f"{plan.seed}/{name}")) for name in COMMITS]
         for number in (1, 2):
             name = f"asker-{number}"
-            yield Actor(name, Asker(state, name, self._actions, random.Random(f"{plan.seed}/{name}")))
+            yield Actor(name, OwnerClient(state, name, self._actions, random.Random(f"{plan.seed}/{name}")))
 
     def settle(self, state: State, plan: Plan) -> None:
         """As of events; then every action has acknowledged all that its rule makes due."""

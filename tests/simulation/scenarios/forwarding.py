@@ -20,11 +20,20 @@ from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.fleet.core import asking as words
-from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached, Receive, Send, Step, Then
+from turnstile.fleet.core import forwarded as words
+from turnstile.fleet.core.forwarded import (
+    Failed,
+    ForwardedRequest,
+    ForwardedResponse,
+    Reached,
+    Receive,
+    Send,
+    Step,
+    Then,
+)
 from turnstile.fleet.core.owners import Address
 from turnstile.gc.core import Grace
-from turnstile_server.fleet.forwarding import Asker
+from turnstile_server.fleet.forwarding import OwnerClient
 
 
 class _Uncounted:
@@ -87,11 +96,11 @@ class Forwarded:
         state.trees.at_rest()
 
 
-_CORE: Final = "turnstile.fleet.core.asking."
+_CORE: Final = "turnstile.fleet.core.forwarded."
 _FORWARDING: Final = "turnstile_server.fleet.owner."
 
 
-def _asks(wrong: Callable[[bytes], Generator[Step, bytes, AskedResponse]]) -> Callable[[], Any]:
+def _asks(wrong: Callable[[bytes], Generator[Step, bytes, ForwardedResponse]]) -> Callable[[], Any]:
     return lambda: patch("turnstile_server.fleet.forwarding.asking", wrong)
 
 
@@ -99,7 +108,7 @@ def _answers(wrong: Callable[[], Generator[Step, bytes, None]]) -> Callable[[], 
     return lambda: patch("turnstile_server.fleet.forwarding.answering", wrong)
 
 
-def _begins_untaken(request: bytes) -> Generator[Step, bytes, AskedResponse]:
+def _begins_untaken(request: bytes) -> Generator[Step, bytes, ForwardedResponse]:
     """The owner is told to begin before it has said that it lives; when it does not say so, it
     counts as not begun."""
     try:
@@ -114,7 +123,7 @@ def _begins_untaken(request: bytes) -> Generator[Step, bytes, AskedResponse]:
         raise Failed(Reached.STARTED, error) from error
 
 
-def _begun_when_sent(request: bytes) -> Generator[Step, bytes, AskedResponse]:
+def _begun_when_sent(request: bytes) -> Generator[Step, bytes, ForwardedResponse]:
     """The word to begin counts once sending it has succeeded: it may have arrived although it did
     not."""
     reached = Reached.NOT_STARTED
@@ -150,8 +159,8 @@ def _begins_at_once() -> Generator[Step, bytes, None]:
 def _asks_again() -> Any:
     """The owner gets a request once more, after every result."""
 
-    def twice(ask: Callable[..., AskedResponse]) -> Callable[..., AskedResponse]:
-        def wrong(self: Asker, *more: Any) -> AskedResponse:
+    def twice(ask: Callable[..., ForwardedResponse]) -> Callable[..., ForwardedResponse]:
+        def wrong(self: OwnerClient, *more: Any) -> ForwardedResponse:
             try:
                 return ask(self, *more)
             except Failed:
@@ -159,12 +168,12 @@ def _asks_again() -> Any:
 
         return wrong
 
-    return patch.object(Asker, "ask", twice(Asker.ask))
+    return patch.object(OwnerClient, "ask", twice(OwnerClient.ask))
 
 
 def _answers_another() -> Any:
     """An owner carries out the request that came last, on whichever connection."""
-    latest = list[AskedRequest]()
+    latest = list[ForwardedRequest]()
 
     def wrong() -> Generator[Step, bytes, None]:
         latest[:] = [words._request((yield Receive(words.IDLE_S, framed=True)))]
@@ -207,7 +216,7 @@ def _strangers_are_refused(right: Callable[..., Then]) -> Callable[..., Then]:
     """The answer of an owner that accepts other tokens is returned to a caller whom this server has
     authenticated."""
     return lambda outcome, *, has_key: (
-        Then.ANSWER if isinstance(outcome, AskedResponse) else right(outcome, has_key=has_key)
+        Then.ANSWER if isinstance(outcome, ForwardedResponse) else right(outcome, has_key=has_key)
     )
 
 

@@ -56,7 +56,7 @@ def test_i9_a_name_cached_before_a_rename_leads_nowhere_afterwards() -> None:
     assert warm.load("main", NS, "renamed").head.table_id == table_id
 
 
-def test_i9_a_name_cached_before_it_was_given_to_another_table_leads_to_that_one() -> None:
+def test_i9_a_cached_name_that_was_reused_loads_the_new_table() -> None:
     services = fresh()
     first = create(services)
     warm = loader(services)

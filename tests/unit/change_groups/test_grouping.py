@@ -8,11 +8,11 @@ from turnstile.catalog.core.grouping import (
     GROUP_BYTES,
     GROUP_CHANGES,
     GROUP_ROWS,
+    Completion,
     Judgement,
     Swap,
-    Telling,
+    completion_of,
     joins,
-    telling,
 )
 from turnstile.store.ports import TRANSACT_MAX
 
@@ -22,27 +22,27 @@ JUDGED = (Judgement.UNCHANGED, Judgement.REFUSED)
 @pytest.mark.parametrize("real", [True, False])
 @pytest.mark.parametrize("swap", Swap)
 def test_i21_a_change_that_was_put_off_gets_no_answer(swap: Swap, real: bool) -> None:
-    assert telling(Judgement.POSTPONED, swap, real=real) is Telling.NOTHING
+    assert completion_of(Judgement.POSTPONED, swap, real=real) is Completion.NOTHING
 
 
 @pytest.mark.parametrize("real", [True, False])
 @pytest.mark.parametrize("judgement", [Judgement.CHANGES, *JUDGED])
 def test_i21_an_accepted_swap_makes_every_state_of_the_group_real(judgement: Judgement, real: bool) -> None:
-    assert telling(judgement, Swap.ACCEPTED, real=real) is Telling.OUTCOME
+    assert completion_of(judgement, Swap.ACCEPTED, real=real) is Completion.OUTCOME
 
 
 @pytest.mark.parametrize("swap", [Swap.LOST, Swap.FAILED, Swap.UNKNOWN, Swap.NONE])
 @pytest.mark.parametrize("judgement", JUDGED)
 def test_i21_a_refusal_counts_only_in_a_state_that_was_real(judgement: Judgement, swap: Swap) -> None:
-    assert telling(judgement, swap, real=True) is Telling.OUTCOME
-    assert telling(judgement, swap, real=False) is Telling.NOTHING
+    assert completion_of(judgement, swap, real=True) is Completion.OUTCOME
+    assert completion_of(judgement, swap, real=False) is Completion.NOTHING
 
 
 @pytest.mark.parametrize("real", [True, False])
 def test_i21_a_commit_whose_swap_was_not_accepted(real: bool) -> None:
-    assert telling(Judgement.CHANGES, Swap.LOST, real=real) is Telling.NOTHING
-    assert telling(Judgement.CHANGES, Swap.FAILED, real=real) is Telling.ERROR
-    assert telling(Judgement.CHANGES, Swap.UNKNOWN, real=real) is Telling.ERROR
+    assert completion_of(Judgement.CHANGES, Swap.LOST, real=real) is Completion.NOTHING
+    assert completion_of(Judgement.CHANGES, Swap.FAILED, real=real) is Completion.ERROR
+    assert completion_of(Judgement.CHANGES, Swap.UNKNOWN, real=real) is Completion.ERROR
 
 
 def test_the_first_change_always_joins() -> None:

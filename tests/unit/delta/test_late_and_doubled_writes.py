@@ -71,7 +71,7 @@ def ratifier(table: Table, refs: Disturbed, seen: TableHead | None = None) -> Ra
     plain = table.world
     moved = type(plain)(refs, plain.objs, plain.storages, plain.clock, plain.ids, plain.space)  # type: ignore[arg-type]
     service = Ratifier(moved)
-    service.learn(seen or table.head)
+    service.remember(seen or table.head)
     return service
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.fakes import delta
 from tests.support.fakes.heads import START_ICT, empty_row, floored, must, named, ticket
 from turnstile.delta.core.content import read_content
-from turnstile.delta.core.head import Positioned, TableHead, final_bytes, tail_by_version
+from turnstile.delta.core.head import PlacedCommit, TableHead, final_bytes, tail_by_version
 
 MARK = {
     "domainMetadata": {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":-1}', "removed": False}
@@ -20,7 +20,7 @@ MARK = {
 ODD = b'{"add": {"path":"\\u0061 b","size" : 1.50, "dataChange":true,"stats":"{\\"numRecords\\":2}"}}\n'
 
 
-def place(raw: bytes, own: int = 5, *, row_hwm: int | None = None, rows: int = -1) -> Positioned:
+def place(raw: bytes, own: int = 5, *, row_hwm: int | None = None, rows: int = -1) -> PlacedCommit:
     row = must(empty_row(row_hwm=row_hwm), named(1, "first", START_ICT + 1))
     head = TableHead.from_row(must(row, ticket(0, "t", own, rows=rows)))
     return tail_by_version(head)[-1]

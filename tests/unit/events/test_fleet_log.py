@@ -16,13 +16,13 @@ from turnstile.events.core.rows import CHUNK_BYTES
 from turnstile.events.deliver import Deliverer
 from turnstile.events.fleet_log import FleetLog, fleet_event
 from turnstile.events.read import EventReader
-from turnstile.fleet.core.happenings import JOINED, TAKEN_OVER, Happening
+from turnstile.fleet.core.changes import JOINED, TAKEN_OVER, FleetChange
 
 NAMES = {"a": "host-a:1", "b": "host-b:2"}
 
 
 def events(first: int, count: int) -> list[Event]:
-    joined = Happening(JOINED, "a")
+    joined = FleetChange(JOINED, "a")
     return [fleet_event(f"fleet/s/{number}", joined, "a", NAMES, 5) for number in range(first, first + count)]
 
 
@@ -37,12 +37,12 @@ def written(world: FakeWorld) -> list[str]:
 
 
 def test_an_event_names_the_member_the_granules_and_the_epochs() -> None:
-    taken = Happening(TAKEN_OVER, "b", "a", "publish", 32, 5, 9)
+    taken = FleetChange(TAKEN_OVER, "b", "a", "publish", 32, 5, 9)
     assert fleet_event("i", taken, "b", NAMES, 7) == Event(
         "i", TAKEN_OVER, "b", "host-b:2", 7,
         {"by": "b", "role": "publish", "count": 32, "epochs": [5, 9], "from": "a", "from_name": "host-a:1"},
     )  # fmt: skip
-    assert fleet_event("i", Happening(JOINED, "c"), "c", NAMES, 7) == Event("i", JOINED, "c", "", 7, {"by": "c"})
+    assert fleet_event("i", FleetChange(JOINED, "c"), "c", NAMES, 7) == Event("i", JOINED, "c", "", 7, {"by": "c"})
 
 
 def test_i13_events_are_in_the_order_in_which_they_were_appended_over_chunks() -> None:

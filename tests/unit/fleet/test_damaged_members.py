@@ -10,7 +10,7 @@ import pytest
 from tests.support.fakes.world import FakeWorld
 from tests.unit.fleet.sites import BEAT, Site, pair, subject_of
 from turnstile.fleet.core.rows import GranuleRow, MemberRow, MovesRow
-from turnstile.fleet.core.shares import Whose
+from turnstile.fleet.core.shares import Ownership
 from turnstile.fleet.member import Member
 from turnstile.fleet.read import FleetReader
 
@@ -63,7 +63,7 @@ def test_i19_the_granules_of_a_member_that_died_with_a_damaged_row_are_taken_ove
     beats = [site.beats(first, second) for _ in range(BEATS)]
     assert len(replaced([beat for pair in beats for beat in pair])) == 1
     site.agree(first, second)
-    assert Whose.MINE in (first.whose("publish", subject), second.whose("publish", subject))
+    assert Ownership.MINE in (first.whose("publish", subject), second.whose("publish", subject))
 
 
 def test_i19_a_member_that_is_alone_replaces_its_own_damaged_row() -> None:
@@ -91,10 +91,10 @@ def test_i19_the_others_show_life_and_own_what_they_owned_while_a_row_is_damaged
         site.beats(first)
         first.look()
     assert site.world.refs.rows[key_of(site, first)]["life"] == life + BEATS
-    assert first.owned_granules() == mine and first.whose("publish", subject_of(first)) is Whose.MINE
+    assert first.owned_granules() == mine and first.whose("publish", subject_of(first)) is Ownership.MINE
     other = next(row.name for row in site.rows(GranuleRow) if row.name not in mine)
     subject = next(f"t{n}" for n in range(1_000) if first.granule_of("publish", f"t{n}") == other)
-    assert first.whose("publish", subject) is Whose.UNSURE, "so the work of the damaged member is done"
+    assert first.whose("publish", subject) is Ownership.UNSURE, "so the work of the damaged member is done"
     assert first.leave(), "it leaves all the same"
 
 
@@ -169,7 +169,7 @@ def test_i19_a_damaged_granule_has_no_known_owner_and_stops_no_heartbeat() -> No
     for _ in range(BEATS):
         site.beats(first, second, third)
     subject = next(f"t{n}" for n in range(1_000) if first.granule_of("publish", f"t{n}") == "publish/0")
-    assert third.members() == 3 and third.whose("publish", subject) is Whose.UNSURE
+    assert third.members() == 3 and third.whose("publish", subject) is Ownership.UNSURE
     assert len(third.owned_granules()) > 0
     third.leave()
     site.beats(first, second)

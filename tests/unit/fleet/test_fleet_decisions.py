@@ -18,7 +18,7 @@ from turnstile.fleet.core.decisions import (
     SUSPECTED_BEATS,
     WATCHED,
     WHOLE_LOOK_BEATS,
-    Sight,
+    Observation,
     batches,
     everything,
     granule_name,
@@ -29,7 +29,7 @@ from turnstile.fleet.core.decisions import (
     members_to_watch,
     surplus,
     unseen,
-    updated_sights,
+    updated_observations,
 )
 
 BEAT = 10
@@ -37,29 +37,33 @@ BEAT = 10
 
 def test_i19_a_member_is_judged_by_its_count_and_the_observers_own_time() -> None:
     b = member("b", life=4, beat_ms=BEAT)
-    sights = updated_sights({}, [b], 1_000, {"b"})
-    assert sights == {"b": Sight(4, 1_000)} and sights["b"].is_suspected(b) and not sights["b"].silent(b)
-    sights = updated_sights(sights, [member("b", life=5, beat_ms=BEAT)], 1_010, {"b"})
-    assert sights == {"b": Sight(5, 1_010, 0, seen_alive=True)} and not sights["b"].is_suspected(b)
+    observations = updated_observations({}, [b], 1_000, {"b"})
+    assert (
+        observations == {"b": Observation(4, 1_000)}
+        and observations["b"].is_suspected(b)
+        and not observations["b"].silent(b)
+    )
+    observations = updated_observations(observations, [member("b", life=5, beat_ms=BEAT)], 1_010, {"b"})
+    assert observations == {"b": Observation(5, 1_010, 0, seen_alive=True)} and not observations["b"].is_suspected(b)
     b = member("b", life=5, beat_ms=BEAT)
     for beat in range(1, SILENT_BEATS + 1):
-        sights = updated_sights(sights, [b], 1_010 + BEAT * beat, {"b"})
-        assert sights["b"] == Sight(5, 1_010 + BEAT * beat, BEAT * beat, seen_alive=True)
-        assert sights["b"].is_suspected(b) == (beat >= SUSPECTED_BEATS)
-        assert sights["b"].silent(b) == (beat >= SILENT_BEATS)
+        observations = updated_observations(observations, [b], 1_010 + BEAT * beat, {"b"})
+        assert observations["b"] == Observation(5, 1_010 + BEAT * beat, BEAT * beat, seen_alive=True)
+        assert observations["b"].is_suspected(b) == (beat >= SUSPECTED_BEATS)
+        assert observations["b"].silent(b) == (beat >= SILENT_BEATS)
 
 
 def test_i19_an_observer_that_stood_still_itself_takes_nothing_at_its_first_look() -> None:
     b = member("b", life=5, beat_ms=BEAT)
-    sights = updated_sights({"b": Sight(5, 1_000, 0, seen_alive=True)}, [b], 1_000_000, {"b"})
-    assert sights["b"].quiet_ms == SUSPECTED_BEATS * BEAT and not sights["b"].silent(b)
-    back = updated_sights({"b": Sight(5, 1_000, 7, seen_alive=True)}, [b], 990, {"b"})
+    observations = updated_observations({"b": Observation(5, 1_000, 0, seen_alive=True)}, [b], 1_000_000, {"b"})
+    assert observations["b"].quiet_ms == SUSPECTED_BEATS * BEAT and not observations["b"].silent(b)
+    back = updated_observations({"b": Observation(5, 1_000, 7, seen_alive=True)}, [b], 990, {"b"})
     assert back["b"].quiet_ms == 7, "a clock that steps back makes nobody lively"
 
 
 def test_sights_of_members_that_were_not_looked_at_stay_and_of_those_that_left_go() -> None:
-    sights = {"b": Sight(5, 1), "c": Sight(6, 2)}
-    assert updated_sights(sights, [], 9, {"b"}) == {"b": Sight(5, 1)}
+    observations = {"b": Observation(5, 1), "c": Observation(6, 2)}
+    assert updated_observations(observations, [], 9, {"b"}) == {"b": Observation(5, 1)}
 
 
 @given(st.sets(st.text("abcdef", min_size=1, max_size=3), min_size=2, max_size=20), st.data())
@@ -83,8 +87,8 @@ def test_the_next_in_the_ring_are_watched() -> None:
 
 
 def test_members_that_were_not_seen_alive_yet_are_looked_at_some_at_a_time() -> None:
-    alive = Sight(5, 1, seen_alive=True)
-    new = Sight(5, 1)
+    alive = Observation(5, 1, seen_alive=True)
+    new = Observation(5, 1)
     assert unseen("b", ["a", "c", "d", "e"], {"a": new, "c": alive, "d": new}) == ["d", "e", "a"]
     many = [f"m{number:02d}" for number in range(20)]
     assert unseen("m03", [id for id in many if id != "m03"], {}) == many[4 : 4 + LOOKED_AT]

@@ -24,7 +24,7 @@ from turnstile.fleet.core.decisions import (
 )
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile.fleet.core.rows import GRANULES_PER_WRITE, FleetRow, GranuleRow, MemberRow
-from turnstile.fleet.core.shares import Whose
+from turnstile.fleet.core.shares import Ownership
 from turnstile.fleet.exchange import READ_AT_ONCE
 from turnstile.fleet.member import Beat, Member
 from turnstile.fleet.read import NO_FLEET, FleetReader
@@ -37,13 +37,13 @@ def test_i19_a_member_that_is_alone_owns_everything_at_once_and_beats_slowly() -
     assert (member.id, member.owned_granules(), member.whose("publish", "t"), member.granule("publish", "t")) == (
         "",
         (),
-        Whose.UNSURE,
+        Ownership.UNSURE,
         None,
     )
     assert member.next_beat_ms() == BEAT
     (beat,) = site.beats(member)
     assert beat == Beat(tuple(sorted(member.owned_granules()))) and len(beat.gained) == 9
-    assert member.whose("publish", "t") is Whose.MINE and member.whose("other", "t") is Whose.UNSURE
+    assert member.whose("publish", "t") is Ownership.MINE and member.whose("other", "t") is Ownership.UNSURE
     granule = member.granule("publish", "t")
     assert granule is not None and (granule.owner, granule.epoch) == (member.id, 1)
     assert member.granule("other", "t") is None
@@ -74,8 +74,8 @@ def test_i19_a_member_that_is_not_alone_any_more_beats_again_at_once_so_that_its
 
 def test_i19_two_members_share_and_each_knows_what_is_whose() -> None:
     site, first, second = pair()
-    assert first.whose("publish", subject_of(first)) is Whose.MINE
-    assert first.whose("publish", subject_of(second)) is Whose.OTHERS
+    assert first.whose("publish", subject_of(first)) is Ownership.MINE
+    assert first.whose("publish", subject_of(second)) is Ownership.OTHERS
     assert first.granule("publish", subject_of(second)) is None
     assert first.next_beat_ms() == BEAT
     assert {row.name for row in site.rows(MemberRow)} == {"a", "b"}
@@ -87,10 +87,10 @@ def test_i19_no_member_relies_on_another_that_it_has_not_seen_alive() -> None:
     site.beats(first)
     second = site.member("b")
     site.beats(second)
-    assert second.whose("publish", "t") is Whose.UNSURE
+    assert second.whose("publish", "t") is Ownership.UNSURE
     site.beats(first)
     site.beats(second)
-    assert second.whose("publish", "t") is Whose.OTHERS
+    assert second.whose("publish", "t") is Ownership.OTHERS
 
 
 def test_i19_a_member_that_could_not_beat_is_sure_of_nothing() -> None:
@@ -98,9 +98,9 @@ def test_i19_a_member_that_could_not_beat_is_sure_of_nothing() -> None:
     mine = subject_of(first)
     theirs = subject_of(second)
     site.now_ms += SUSPECTED_BEATS * BEAT - 1
-    assert first.whose("publish", mine) is Whose.MINE and first.whose("publish", theirs) is Whose.OTHERS
+    assert first.whose("publish", mine) is Ownership.MINE and first.whose("publish", theirs) is Ownership.OTHERS
     site.now_ms += 1
-    assert first.whose("publish", mine) is Whose.UNSURE is first.whose("publish", theirs)
+    assert first.whose("publish", mine) is Ownership.UNSURE is first.whose("publish", theirs)
 
 
 def test_i19_a_silent_member_is_doubted_and_then_taken_over() -> None:
@@ -109,9 +109,9 @@ def test_i19_a_silent_member_is_doubted_and_then_taken_over() -> None:
     (beat,) = site.beats(first)
     assert not beat.unsure
     site.beats(first, times=SUSPECTED_BEATS - 1)
-    assert first.whose("publish", theirs) is Whose.OTHERS
+    assert first.whose("publish", theirs) is Ownership.OTHERS
     (beat,) = site.beats(first)
-    assert beat == Beat(unsure=True) and first.whose("publish", theirs) is Whose.UNSURE
+    assert beat == Beat(unsure=True) and first.whose("publish", theirs) is Ownership.UNSURE
     lost = second.owned_granules()
     beats = [site.beats(first)[0] for _ in range(SILENT_BEATS - SUSPECTED_BEATS)]
     assert beats[-1] == Beat(gained=tuple(sorted(lost))) and not any(beat.gained for beat in beats[:-1])
@@ -132,13 +132,13 @@ def test_i19_looks_between_beats_doubt_a_silent_member_sooner_and_take_nothing(l
     last_ms = site.now_ms
     doubts = False
     assert not (looks and first.look())
-    while first.whose("publish", subject) is Whose.OTHERS:
+    while first.whose("publish", subject) is Ownership.OTHERS:
         site.now_ms += BEAT // 2
         if (site.now_ms - last_ms) % BEAT == BEAT // 2:
             first.beat()
         elif looks:
             doubts = first.look()
-    assert first.whose("publish", subject) is Whose.UNSURE and doubts is looks
+    assert first.whose("publish", subject) is Ownership.UNSURE and doubts is looks
     assert site.now_ms - last_ms == after_ms
     first.beat()
     assert not first.look(), "it was in doubt at the last beat"
@@ -234,7 +234,7 @@ def test_i19_a_leaving_member_hands_over_first() -> None:
     assert second.leave() and second.id == "" and second.leave()
     site.beats(first)
     site.agree(first)
-    assert len(first.owned_granules()) == 8 and first.whose("publish", "t") is Whose.MINE
+    assert len(first.owned_granules()) == 8 and first.whose("publish", "t") is Ownership.MINE
     assert first.leave()
     assert site.rows(MemberRow) == [] and set(site.owners().values()) == {""}
     third = site.member("c")
@@ -274,7 +274,7 @@ def test_a_member_says_nothing_about_roles_that_it_does_not_work_for() -> None:
     both = site.member(publish=4, maintain=4)
     worker = site.member("w", maintain=9)
     site.beats(both, worker, times=3)
-    assert worker.granule("publish", "t") is None and worker.whose("publish", "t") is Whose.UNSURE
+    assert worker.granule("publish", "t") is None and worker.whose("publish", "t") is Ownership.UNSURE
 
 
 def granule_row(site: Site, name: str, owner: str) -> None:
@@ -293,10 +293,10 @@ def granule_row(site: Site, name: str, owner: str) -> None:
 def test_i19_no_member_relies_on_an_owner_that_is_no_member() -> None:
     site, first, second = pair()
     subject = subject_of(second)
-    assert first.whose("publish", subject) is Whose.OTHERS
+    assert first.whose("publish", subject) is Ownership.OTHERS
     granule_row(site, granule_of("publish", subject, 8), "ghost")
     site.beats(first, second, times=WHOLE_LOOK_BEATS)
-    assert first.whose("publish", subject) is Whose.UNSURE
+    assert first.whose("publish", subject) is Ownership.UNSURE
 
 
 def test_i19_free_granules_are_found_by_looking_at_all_now_and_then() -> None:
@@ -321,7 +321,7 @@ def test_i19_a_third_member_knows_at_once_which_one_took_over() -> None:
         if len(site.rows(MemberRow)) == 2:
             break
     assert granule_of("publish", subject, 8) in second.owned_granules()
-    assert first.whose("publish", subject) is Whose.OTHERS
+    assert first.whose("publish", subject) is Ownership.OTHERS
     site.agree(first, second)
 
 
@@ -366,12 +366,14 @@ def test_i19_an_owner_stops_before_another_one_begins() -> None:
     first = site.member()
     second = site.member("b")
     site.beats(first, second, times=2)
-    answers = list[Whose]()
+    answers = list[Ownership]()
     subjects = [f"t{number}" for number in range(40)]
     during_transactions(site, lambda: answers.extend(first.whose("publish", subject) for subject in subjects))
     site.beats(first, second, times=WHOLE_LOOK_BEATS)
     assert len(second.owned_granules()) >= 4
-    assert answers.count(Whose.UNSURE) and answers.count(Whose.MINE), "what is given away is not its own any more"
+    assert answers.count(Ownership.UNSURE) and answers.count(Ownership.MINE), (
+        "what is given away is not its own any more"
+    )
 
 
 def test_i19_a_member_that_is_removed_while_it_gives_begins_anew() -> None:
@@ -632,7 +634,7 @@ def test_i19_entries_that_are_gone_are_made_up_for_by_reading_granules() -> None
         del site.world.refs.rows[key]
     for member in members[:2]:
         site.beats(member)
-    assert members[0].whose("publish", "t") is not Whose.UNSURE
+    assert members[0].whose("publish", "t") is not Ownership.UNSURE
     site.beats(*members[:2], times=2 * WHOLE_LOOK_BEATS)
     assert len(members[0].owned_granules()) + len(members[1].owned_granules()) == 60
     site.agree(*members[:2])
@@ -846,18 +848,18 @@ def test_i19_other_processes_of_a_member_read_its_view_of_ownership() -> None:
     site, first, second = pair()
     subjects = [f"t{number}" for number in range(64)]
 
-    def agrees(member: Member) -> set[Whose]:
+    def agrees(member: Member) -> set[Ownership]:
         shares = member.shares("publish")
         whose = [member.whose("publish", subject) for subject in subjects]
         assert whose == [shares.whose("publish", subject, site.now_ms) for subject in subjects]
         return set(whose)
 
-    assert agrees(first) == agrees(second) == {Whose.MINE, Whose.OTHERS}
+    assert agrees(first) == agrees(second) == {Ownership.MINE, Ownership.OTHERS}
     site.beats(first, times=SUSPECTED_BEATS + 1)
-    assert agrees(first) == {Whose.MINE, Whose.UNSURE}, "the other one is doubted"
+    assert agrees(first) == {Ownership.MINE, Ownership.UNSURE}, "the other one is doubted"
     site.now_ms += SUSPECTED_BEATS * BEAT
-    assert agrees(first) == {Whose.UNSURE}, "it has not shown life itself"
-    assert site.member().shares("publish").whose("publish", "t", site.now_ms) is Whose.UNSURE
+    assert agrees(first) == {Ownership.UNSURE}, "it has not shown life itself"
+    assert site.member().shares("publish").whose("publish", "t", site.now_ms) is Ownership.UNSURE
 
 
 def test_work_that_another_process_has_done_counts_as_load() -> None:

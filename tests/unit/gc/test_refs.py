@@ -97,7 +97,7 @@ def test_i10_one_that_was_created_again_meanwhile_stays() -> None:
     assert refs.read("r").current.value == "again"
 
 
-def test_one_that_is_created_while_its_tombstone_goes_is_created() -> None:
+def test_a_reference_can_be_created_again_while_gc_removes_its_tombstone() -> None:
     refs, world = fresh()
     deleted(refs)
     days(world, 31)

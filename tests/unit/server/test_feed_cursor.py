@@ -93,7 +93,7 @@ def test_a_server_that_is_alone_moves_the_cursor_as_soon_as_it_is_idle(monkeypat
     assert moves(monkeypatch, LOOKS, shared=False) == [(2, 10), (5, 20)]
 
 
-def test_i11_one_of_several_moves_it_to_what_it_had_seen_at_the_time_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i11_a_shared_cursor_moves_to_the_position_before_the_last_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert moves(monkeypatch, LOOKS, shared=True) == [(3, 10), (6, 20)]
 
 

@@ -13,8 +13,8 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.stack import until
 from turnstile.events.core.cloud_events import FLEET
 from turnstile.events.read import EventReader
+from turnstile.fleet.core.changes import CLAIMED, HANDED_OVER, JOINED, LEFT, REFUSED, RELEASED, REMOVED, TAKEN_OVER
 from turnstile.fleet.core.decisions import SILENT_BEATS, WHOLE_LOOK_BEATS
-from turnstile.fleet.core.happenings import CLAIMED, HANDED_OVER, JOINED, LEFT, REFUSED, RELEASED, REMOVED, TAKEN_OVER
 from turnstile.fleet.member import Member
 from turnstile.store.core.errors import Throttled
 from turnstile.store.ports import World

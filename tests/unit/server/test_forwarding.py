@@ -13,8 +13,8 @@ import pytest
 from turnstile.api.http.handler import Incoming
 from turnstile.api.http.request import BodyLimit
 from turnstile.api.http.responses import Response
-from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached
 from turnstile.fleet.core.decisions import granule_of
+from turnstile.fleet.core.forwarded import Failed, ForwardedRequest, ForwardedResponse, Reached
 from turnstile.fleet.core.owners import CATALOGS, HOT_PER_S, Address, Owners, Rates, table_subject
 from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import NotAuthenticated, TooLarge, TurnstileError
@@ -75,13 +75,13 @@ class Site:
     """A server's forwarding, an owner that does as told, and an app."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked: list[AskedRequest] = []
-        self.outcome: AskedResponse | Failed = AskedResponse(201, {"a": "b"}, b"there")
+        self.asked: list[ForwardedRequest] = []
+        self.outcome: ForwardedResponse | Failed = ForwardedResponse(201, {"a": "b"}, b"there")
         self.counted: Counter[str] = Counter()
         site = self
 
         class Scripted:
-            def ask(self, address: Address, request: AskedRequest) -> AskedResponse:
+            def ask(self, address: Address, request: ForwardedRequest) -> ForwardedResponse:
                 assert address == ADDRESS
                 site.asked.append(request)
                 if isinstance(site.outcome, Failed):
@@ -92,7 +92,7 @@ class Site:
             def count(self, outcome: str) -> None:
                 site.counted[outcome] += 1
 
-        monkeypatch.setattr(owner, "Asker", Scripted)
+        monkeypatch.setattr(owner, "OwnerClient", Scripted)
         monkeypatch.setattr(metrics, "ForwardingMetrics", Counting)
         self.file = OwnersFile(folder / "owners")
         self.app: Any = Here()
@@ -130,7 +130,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 def test_the_owner_is_asked_with_the_callers_own_request(site: Site) -> None:
     assert site.send().body == b"there"
     headers = {"authorization": "Bearer good"}
-    assert site.asked == [AskedRequest("POST", "/v1/catalogs/Main/namespaces", "q=1", headers, b"{}")]
+    assert site.asked == [ForwardedRequest("POST", "/v1/catalogs/Main/namespaces", "q=1", headers, b"{}")]
     assert site.app.bodies_read == [] and site.counted == {"answered": 1}
 
 
@@ -160,7 +160,7 @@ def test_an_owner_that_did_not_answer_is_not_asked_for_a_while(site: Site, monke
     monkeypatch.setattr(owner, "AVOID_MS", 3_600_000)
     site.outcome = Failed(Reached.NOT_SENT, "dead")
     site.send()
-    site.outcome = AskedResponse(201, {}, b"there")
+    site.outcome = ForwardedResponse(201, {}, b"there")
     assert site.send().body == b"here"
     assert len(site.asked) == 1
     site.forwarding._avoided = dict.fromkeys(site.forwarding._avoided, 0)
@@ -253,7 +253,7 @@ def test_a_table_is_hot_by_its_commits_of_this_second_and_the_last_one() -> None
 
 
 def test_an_owner_that_accepts_other_tokens_did_nothing(site: Site) -> None:
-    site.outcome = AskedResponse(401, {}, b"who?")
+    site.outcome = ForwardedResponse(401, {}, b"who?")
     assert site.send().body == b"here"
     assert site.counted == {"applied here": 1}
 
@@ -261,7 +261,7 @@ def test_an_owner_that_accepts_other_tokens_did_nothing(site: Site) -> None:
 def test_i12_the_owner_reads_no_more_than_its_app_allows() -> None:
     app: Any = Here()
     answer = answering((app, app))
-    asked = AskedRequest("POST", "/v1/catalogs/Main/namespaces", "", {}, b"x" * 10)
-    assert answer(asked) == AskedResponse(201, {}, b"here")
-    assert answer(AskedRequest("POST", "/nowhere", "", {}, b"x" * 11)).status == 503
+    asked = ForwardedRequest("POST", "/v1/catalogs/Main/namespaces", "", {}, b"x" * 10)
+    assert answer(asked) == ForwardedResponse(201, {}, b"here")
+    assert answer(ForwardedRequest("POST", "/nowhere", "", {}, b"x" * 11)).status == 503
     assert [type(error) for error in app.refused] == [TooLarge]

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from turnstile.fleet.core import asking as words
-from turnstile.fleet.core.asking import AskedRequest, AskedResponse, Failed, Reached, Receive, Send
+from turnstile.fleet.core import forwarded as words
+from turnstile.fleet.core.forwarded import Failed, ForwardedRequest, ForwardedResponse, Reached, Receive, Send
 from turnstile.fleet.core.owners import Address, Owners
 from turnstile_server.fleet import forwarding
-from turnstile_server.fleet.forwarding import Asker, Listener, OwnersFile, SocketConnection, Subject, subject_of
+from turnstile_server.fleet.forwarding import Listener, OwnerClient, OwnersFile, SocketConnection, Subject, subject_of
 
 pytestmark = pytest.mark.timeout(120)
 
 HOST = "127.0.0.1"
-REQUEST = AskedRequest("POST", "/v1/catalogs/main/namespaces", "a=b", {"authorization": "Bearer t"}, b"{}")
+REQUEST = ForwardedRequest("POST", "/v1/catalogs/main/namespaces", "a=b", {"authorization": "Bearer t"}, b"{}")
 FRAME = Send(words.encode(REQUEST), 30, framed=True)
 
 
@@ -34,15 +34,15 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 class Owner:
     """A listener that runs in a thread."""
 
-    def __init__(self, answer: Callable[[AskedRequest], AskedResponse] | None = None) -> None:
-        self.asked: list[AskedRequest] = []
-        self._reply = answer or (lambda request: AskedResponse(200, {"x": "y"}, request.body * 2))
+    def __init__(self, answer: Callable[[ForwardedRequest], ForwardedResponse] | None = None) -> None:
+        self.asked: list[ForwardedRequest] = []
+        self._reply = answer or (lambda request: ForwardedResponse(200, {"x": "y"}, request.body * 2))
         self.listener = Listener(HOST, 0, "secret", self._answer)
         self.address = Address(HOST, self.listener.port, "secret")
         self._thread = threading.Thread(target=self.listener.run, daemon=True)
         self._thread.start()
 
-    def _answer(self, request: AskedRequest) -> AskedResponse:
+    def _answer(self, request: ForwardedRequest) -> ForwardedResponse:
         self.asked.append(request)
         return self._reply(request)
 
@@ -60,20 +60,20 @@ def owner() -> Iterator[Owner]:
 
 
 def test_the_owner_gets_the_request_as_it_is_and_its_response_comes_back(owner: Owner) -> None:
-    asker = Asker()
-    assert asker.ask(owner.address, REQUEST) == AskedResponse(200, {"x": "y"}, b"{}{}")
-    large = AskedRequest("POST", "/", "", {}, b"x" * 3_000_000)
+    asker = OwnerClient()
+    assert asker.ask(owner.address, REQUEST) == ForwardedResponse(200, {"x": "y"}, b"{}{}")
+    large = ForwardedRequest("POST", "/", "", {}, b"x" * 3_000_000)
     assert asker.ask(owner.address, large).body == b"x" * 6_000_000
     assert owner.asked == [REQUEST, large]
     assert len(asker._idle[owner.address]) == 1, "the second request went over the same connection"
 
 
 def test_many_ask_at_once(owner: Owner) -> None:
-    asker = Asker()
+    asker = OwnerClient()
     bodies = list[bytes]()
 
     def ask(number: int) -> None:
-        bodies.append(asker.ask(owner.address, AskedRequest("POST", "/", "", {}, str(number).encode())).body)
+        bodies.append(asker.ask(owner.address, ForwardedRequest("POST", "/", "", {}, str(number).encode())).body)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
     for thread in threads:
@@ -85,7 +85,7 @@ def test_many_ask_at_once(owner: Owner) -> None:
 
 def test_a_caller_that_does_not_know_the_secret_is_not_answered(owner: Owner) -> None:
     with pytest.raises(Failed) as failed:
-        Asker().ask(Address(HOST, owner.address.port, "another"), REQUEST)
+        OwnerClient().ask(Address(HOST, owner.address.port, "another"), REQUEST)
     assert failed.value.reached is Reached.NOT_SENT
     with socket.create_connection((HOST, owner.address.port), 30) as stranger:
         stranger.settimeout(30)
@@ -132,7 +132,7 @@ def test_a_token_is_not_sent_to_another_server_at_the_same_address() -> None:
 
     address, thread = listening(serve)
     with pytest.raises(Failed) as failed:
-        Asker().ask(address, REQUEST)
+        OwnerClient().ask(address, REQUEST)
     thread.join(30)
     assert failed.value.reached is Reached.NOT_SENT
     assert len(received) == 32, "a nonce, and nothing else"
@@ -143,7 +143,7 @@ def test_no_server_at_the_address() -> None:
     address = Address(HOST, listener.getsockname()[1], "secret")
     listener.close()
     with pytest.raises(Failed) as failed:
-        Asker().ask(address, REQUEST)
+        OwnerClient().ask(address, REQUEST)
     assert failed.value.reached is Reached.NOT_SENT
 
 
@@ -161,7 +161,7 @@ def test_an_owner_that_is_frozen_has_not_begun(monkeypatch: pytest.MonkeyPatch) 
     address, thread = listening(serve)
     monkeypatch.setattr(words, "TAKEN_S", 0.05)
     with pytest.raises(Failed) as failed:
-        Asker().ask(address, REQUEST)
+        OwnerClient().ask(address, REQUEST)
     assert failed.value.reached is Reached.NOT_STARTED
     told.set()
     thread.join(30)
@@ -177,24 +177,24 @@ def test_i3_an_owner_that_dies_after_it_began_leaves_the_outcome_open() -> None:
 
     address, thread = listening(serve)
     with pytest.raises(Failed) as failed:
-        Asker().ask(address, REQUEST)
+        OwnerClient().ask(address, REQUEST)
     thread.join(30)
     assert failed.value.reached is Reached.STARTED
 
 
 def test_an_asker_that_leaves_before_it_says_begin_changes_nothing(owner: Owner) -> None:
-    asker = Asker()
+    asker = OwnerClient()
     connection = asker._connection(owner.address)
     connection.send(FRAME)
     assert connection.receive(Receive(30)) == words.TAKEN
     connection.close()
-    asker.ask(owner.address, AskedRequest("POST", "/after", "", {}, b""))
+    asker.ask(owner.address, ForwardedRequest("POST", "/after", "", {}, b""))
     assert [request.path for request in owner.asked] == ["/after"]
 
 
 def test_a_connection_that_the_owner_closed_meanwhile_is_not_used() -> None:
     first = Owner()
-    asker = Asker()
+    asker = OwnerClient()
     asker.ask(first.address, REQUEST)
     (idle,) = asker._idle[first.address]
     assert isinstance(idle, SocketConnection)
@@ -207,7 +207,7 @@ def test_a_connection_that_the_owner_closed_meanwhile_is_not_used() -> None:
 def test_a_request_that_is_too_large_is_applied_where_it_is(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "FRAME_BYTES", 1000)
     with pytest.raises(Failed) as failed:
-        Asker().ask(owner.address, AskedRequest("POST", "/", "", {}, b"x" * 1000))
+        OwnerClient().ask(owner.address, ForwardedRequest("POST", "/", "", {}, b"x" * 1000))
     assert failed.value.reached is Reached.NOT_SENT
 
 

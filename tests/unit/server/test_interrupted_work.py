@@ -12,7 +12,7 @@ import pytest
 from tests.support.stack import until
 from turnstile.coordination.tasks import Busy
 from turnstile.gc.collector import Report
-from turnstile.maintenance.work import LEFT, Maintained
+from turnstile.maintenance.work import LEFT, MaintenanceResult
 from turnstile_server.background import COLLECT_AGAIN_S, COLLECT_S, Background
 from turnstile_server.light_work import LightWork
 from turnstile_server.loops import start_loop
@@ -23,12 +23,12 @@ def test_i15_a_table_that_light_work_left_is_tried_again_until_its_work_is_done(
     answers: list[Any] = [RuntimeError("the store does not answer"), outcome, "done"]
     asked: list[str] = []
 
-    def maintain(table_id: str) -> Maintained:
+    def maintain(table_id: str) -> MaintenanceResult:
         asked.append(table_id)
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return Maintained(table_id, answer)
+        return MaintenanceResult(table_id, answer)
 
     process = LightWork.__new__(LightWork)
     process.stop = threading.Event()
@@ -36,8 +36,8 @@ def test_i15_a_table_that_light_work_left_is_tried_again_until_its_work_is_done(
     process._leaves = threading.Lock()
     process._metrics = SimpleNamespace(record=lambda done: None)  # type: ignore[assignment]
     process._maintainer = SimpleNamespace(maintain=maintain)  # type: ignore[assignment]
-    process._maintain(Maintained("a", outcome))
-    process._maintain(Maintained("b", "done"))
+    process._maintain(MaintenanceResult("a", outcome))
+    process._maintain(MaintenanceResult("b", "done"))
     for count in (1, 2, 3, 3):
         process._maintain_left()
         assert asked == ["a"] * count

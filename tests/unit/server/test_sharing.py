@@ -15,7 +15,7 @@ from turnstile.fleet.core.decisions import SILENT_BEATS, SUSPECTED_BEATS, WHOLE_
 from turnstile.fleet.core.owners import CATALOGS, Address, Owners
 from turnstile.fleet.core.roles import ALL, EVENTS, MAINTAIN, PUBLISH, SWEEP
 from turnstile.fleet.core.rows import GranuleRow
-from turnstile.fleet.core.shares import Shares, Whose
+from turnstile.fleet.core.shares import Ownership, Shares
 from turnstile_server.fleet import member
 from turnstile_server.fleet.member import Processes, Sharing, Work, Worked, differences
 
@@ -185,7 +185,7 @@ def test_light_work_reads_the_owners_of_catalogs_and_says_what_it_has_done(site:
     catalogs = [f"c{number}" for number in range(40)]
 
     def mine(process: Process) -> set[str]:
-        return {name for name in catalogs if process.shares.whose(MAINTAIN, name, Clock.now_ms) is Whose.MINE}
+        return {name for name in catalogs if process.shares.whose(MAINTAIN, name, Clock.now_ms) is Ownership.MINE}
 
     assert mine(first) | mine(second) == set(catalogs) and not mine(first) & mine(second)
     busy = next(iter(mine(first)))

@@ -15,7 +15,7 @@ from turnstile.delta.core.head import tail_by_version
 from turnstile.delta.log.lines import NO_INFO
 from turnstile.delta.publish import Publisher
 from turnstile.delta.soundness import judge as module
-from turnstile.delta.soundness.judge import expired_upto, judge, judge_commit, ratified_sizes
+from turnstile.delta.soundness.judge import expired_upto, fault_of, judge, ratified_sizes, read_facts
 from turnstile.store.core.names import published_path
 
 
@@ -36,8 +36,8 @@ def test_i24_a_commit_without_commit_info_is_found_where_the_metadata_in_the_log
         table = Checkpointed(latest)
         table.without_info(latest - 1)
         assert NO_INFO in judge(table.storage, latest).faults[0].message
-        assert judge_commit(table.storage, latest - 1, info=False) is None
-        assert judge_commit(table.storage, latest - 1, info=True) is not None
+        assert fault_of(read_facts(table.storage, latest - 1), info=False) is None
+        assert fault_of(read_facts(table.storage, latest - 1), info=True) is not None
 
 
 def test_i24_commits_before_the_newest_start_are_not_read_and_the_one_after_it_is() -> None:
@@ -115,7 +115,7 @@ def test_i24_without_the_commit_of_the_floor_nothing_else_is_read() -> None:
 
 def test_i24_a_commit_that_went_after_it_was_listed_is_missing() -> None:
     table = Checkpointed(3)
-    fault = judge_commit(table.storage, 7, info=True)
+    fault = fault_of(read_facts(table.storage, 7), info=True)
     assert fault is not None and (fault.version, fault.kind) == (7, "missing")
 
 

@@ -19,7 +19,7 @@ def checksum(**members: Any) -> dict[str, Any]:
     return json.loads(of_folded(json.dumps(derived), CONTENT, 4))  # type: ignore[no-any-return]
 
 
-def test_i8_it_names_the_one_commit_and_keeps_what_the_table_is() -> None:
+def test_i8_a_folded_checksum_has_the_txn_and_table_size_of_the_commit() -> None:
     """I7: the in-commit timestamp is the commit's."""
     expected = {"txnId": "folded", "inCommitTimestampOpt": 500, "numFiles": 2, "tableSizeBytes": 70}
     assert checksum() == expected

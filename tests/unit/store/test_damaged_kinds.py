@@ -28,7 +28,7 @@ def test_a_look_at_rows_goes_on_from_page_to_page_until_its_time_is_up() -> None
         Table(world, table_id(number))
     seen = list[Row]()
     whole = damage.look_at_rows(world.refs, seen.append, lambda: True)
-    assert (whole, len(seen)) == (damage.Looked([], ""), len(world.refs.rows))
+    assert (whole, len(seen)) == (damage.DamageReport([], ""), len(world.refs.rows))
     del seen[:]
     part = damage.look_at_rows(world.refs, seen.append, lambda: False)
     assert len(seen) == damage._PAGE and part.after == seen[-1]["key"]

@@ -36,7 +36,7 @@ from turnstile.gc.core import Grace, Place, idle_since
 from turnstile.maintenance import work
 from turnstile.maintenance.core.candidates import RunHistory, held_up, runs_task
 from turnstile.maintenance.core.pin_rows import is_live
-from turnstile.maintenance.work import Upkept
+from turnstile.maintenance.work import LastAttempt
 from turnstile.store.core.evaluate import accepts
 from turnstile.store.core.rows import TASK, Space, StoredAs, StoredRow, attributes
 from turnstile.store.core.terms import SLACK_MS, is_over
@@ -135,7 +135,7 @@ def packed_in(row: type[StoredRow]) -> list[type[msgspec.Struct]]:
     return [part for part in types if isinstance(part, type) and issubclass(part, msgspec.Struct)]
 
 
-IN_TASKS: Final = (Task, Upkept, RunHistory, ActionState, FollowUpState, Place)
+IN_TASKS: Final = (Task, LastAttempt, RunHistory, ActionState, FollowUpState, Place)
 """Rows that are packed into updateable objects."""
 
 OTHERS: Final = {"RunHistory": {"day", "spent_bytes", "spent_dpu_ms"}}
@@ -217,7 +217,7 @@ STANDS: Final[dict[tuple[str, str], Callable[[int], bool]]] = {
     ("Reservation", "until"): lambda ms: Reservation("h", "i", 1, until=ms).is_live(NOW),
     ("Reader", "until"): lambda ms: is_live(Reader("h", "p", 0, 1, ms), NOW, 60_000),
     ("Task", "until"): lambda ms: Task(1, ms).running(NOW),
-    ("Upkept", "again_ms"): lambda ms: Upkept(again_ms=ms, failures=1).pauses(NOW),
+    ("LastAttempt", "again_ms"): lambda ms: LastAttempt(again_ms=ms, failures=1).pauses(NOW),
     ("RunHistory", "again_ms"): lambda ms: bool(held_up(ENABLED, RunHistory(again_ms=ms, failures=1), NOW)),
     ("ActionState", "again_ms"): stands_as_action,
     ("FollowUpState", "held_until_ms"): lambda ms: FollowUpState(held_until_ms=ms).is_held(NOW),
@@ -285,9 +285,9 @@ SHOWN: Final[dict[tuple[str, str], tuple[str, Callable[[int], Row]]]] = {
     ),
     ("Reader", "until"): ("reader h", lambda ms: Location("k", 1, 0, readers=(Reader("h", "p", 0, 1, ms),)).to_row()),
     ("Task", "until"): ("task's lease", lambda ms: task_row("any", until_ms=ms)),
-    ("Upkept", "again_ms"): (
+    ("LastAttempt", "again_ms"): (
         "pause of light work",
-        lambda ms: task_row(work._task("t"), msgspec.msgpack.encode(Upkept(again_ms=ms, failures=1))),
+        lambda ms: task_row(work._task("t"), msgspec.msgpack.encode(LastAttempt(again_ms=ms, failures=1))),
     ),
     ("RunHistory", "again_ms"): (
         "pause of runs by policy",

@@ -1,1 +1,1 @@
-"""Commands on what keeps tables whole and small: publishing, repair, gc, checks, maintenance, pins."""
+"""Commands that keep tables whole and small: publish, repair, verify, gc, maintain, pins."""

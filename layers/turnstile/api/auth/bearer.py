@@ -100,7 +100,7 @@ class Bearer:
         if principal is not None:
             return VerifiedToken(principal)
         if self._signed is None or token.count(".") != 2:
-            raise invalid("it is none that this service knows")
+            raise invalid("this service does not know it")
         self.prepare()
         assert self._verifier is not None
         return self._verifier.verify(token)

@@ -47,7 +47,7 @@ _PACKED: Final[Mapping[tuple[str, str], int]] = {
     ("Reservation", "until"): LEASE_MOST_MS,
     ("Reader", "until"): pin_rows.MOST_TTL_MS,
     ("Task", "until"): TERM_MOST_MS,
-    ("Upkept", "again_ms"): due.LONGEST_PAUSE_MS,
+    ("LastAttempt", "again_ms"): due.LONGEST_PAUSE_MS,
     ("RunHistory", "again_ms"): due.LONGEST_PAUSE_MS,
     ("ActionState", "again_ms"): due.LONGEST_PAUSE_MS,
     ("FollowUpState", "held_until_ms"): follow_ups.HELD_MS,
@@ -82,7 +82,7 @@ _GC: Final = "collect"
 
 
 class _Pause(msgspec.Struct, frozen=True):
-    """The part of ``maintenance.work.Upkept`` that is an end."""
+    """The part of ``maintenance.work.LastAttempt`` that is an end."""
 
     again_ms: int = 0
 
@@ -145,7 +145,7 @@ def _times_of_task(id: str, payload: bytes) -> Iterator[tuple[str, int, int]]:
         return
     if id.startswith(_LIGHT_WORK):
         again_ms = msgspec.msgpack.decode(task.result, type=_Pause).again_ms
-        yield "pause of light work", again_ms, _PACKED["Upkept", "again_ms"]
+        yield "pause of light work", again_ms, _PACKED["LastAttempt", "again_ms"]
     elif id.startswith(runs_task("")):
         yield "pause of runs by policy", RunHistory.unpack(task.result).again_ms, _PACKED["RunHistory", "again_ms"]
     elif id == _GC:

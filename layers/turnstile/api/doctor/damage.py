@@ -1,4 +1,4 @@
-"""A look at every row of the store: the damaged ones, of every kind."""
+"""Reads all rows of the store, and lists the damaged ones of each kind."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ NO_TASKS: Final = ("follow-up", "check-")
 _PAGE: Final = 512
 
 
-class Looked(msgspec.Struct, frozen=True):
+class DamageReport(msgspec.Struct, frozen=True):
     """The result of a look at the rows: the damaged ones, and the key after which the look ended
     early; empty if it reached the end."""
 
@@ -69,7 +69,7 @@ class Looked(msgspec.Struct, frozen=True):
     after: str
 
 
-def look_at_rows(refs: Refs, look: Callable[[Row], None], go_on: Callable[[], bool]) -> Looked:
+def look_at_rows(refs: Refs, look: Callable[[Row], None], go_on: Callable[[], bool]) -> DamageReport:
     """Calls ``look`` with every row of every kind that can be read, in one pass, as long as
     ``go_on`` says so. Rows of a newer format are left out."""
     damaged = list[DamagedRow]()
@@ -80,7 +80,7 @@ def look_at_rows(refs: Refs, look: Callable[[Row], None], go_on: Callable[[], bo
             if is_readable(row, damaged):
                 look(row)
         if not after or not go_on():
-            return Looked(damaged, after)
+            return DamageReport(damaged, after)
 
 
 def is_readable(row: Row, damaged: list[DamagedRow]) -> bool:

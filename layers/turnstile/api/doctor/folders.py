@@ -68,7 +68,7 @@ Finding = Gone | Behind | str
 """A fault of a table; a text for a table that could not be looked at."""
 
 
-class Looked(msgspec.Struct, frozen=True):
+class FolderReport(msgspec.Struct, frozen=True):
     """The findings of a look at many tables.
 
     Attributes:
@@ -88,7 +88,7 @@ class Looked(msgspec.Struct, frozen=True):
     behind: tuple[Behind, ...]
 
 
-def look(world: World) -> Looked:
+def look(world: World) -> FolderReport:
     """Looks at up to ``TABLES`` Delta tables, for ``LONGEST_MS`` at most, and at as many of
     Iceberg's tables and views, several at once. Tables that were dropped and cannot come back have
     no files. Rows that cannot be read are left out.
@@ -98,7 +98,7 @@ def look(world: World) -> Looked:
     reader = CatalogReader(world)
     entries = _iceberg_entries(world, reader, unknown)
     of_iceberg = _look(world, entries, lambda entry: _find_iceberg(world, reader, entry), unknown)
-    return Looked(
+    return FolderReport(
         of_delta.looked + of_iceberg.looked,
         of_delta.left + of_iceberg.left,
         of_delta.all_counted and of_iceberg.all_counted,
@@ -108,7 +108,7 @@ def look(world: World) -> Looked:
     )
 
 
-def _look(world: World, items: Iterable[T], find: Callable[[T], Finding | None], unknown: list[str]) -> Looked:
+def _look(world: World, items: Iterable[T], find: Callable[[T], Finding | None], unknown: list[str]) -> FolderReport:
     """Looks at the items of one format, and counts the others; adds errors to ``unknown``."""
     ends_ms = world.clock.now_ms() + LONGEST_MS
     looked = 0
@@ -132,7 +132,7 @@ def _look(world: World, items: Iterable[T], find: Callable[[T], Finding | None],
                     behind.append(found)
                 elif found is not None:
                     gone.append(found)
-    return Looked(looked, left, all_counted, tuple(gone), tuple(unknown), tuple(behind))
+    return FolderReport(looked, left, all_counted, tuple(gone), tuple(unknown), tuple(behind))
 
 
 # -- Delta -------------------------------------------------------------------------------------------------------------

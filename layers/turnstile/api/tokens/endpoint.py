@@ -195,7 +195,7 @@ def _form_of(request: Request) -> Form:
     if media != "application/x-www-form-urlencoded":
         raise OAuthError("invalid_request", "the body must be application/x-www-form-urlencoded")
     if request.query:
-        raise OAuthError("invalid_request", "members belong into the body, not into the URL")
+        raise OAuthError("invalid_request", "send the parameters in the body, not in the URL")
     if len(request.body) > MAX_BODY:
         raise OAuthError("invalid_request", f"the body is longer than {MAX_BODY} bytes")
     try:

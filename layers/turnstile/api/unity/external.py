@@ -52,7 +52,7 @@ def new_external_table(request: requests.CreateTable, now_ms: int) -> External:
     partitions = request.partition_columns or []
     check_partitions(partitions, columns)
     if request.uniform is not None:
-        raise InvalidRequest("uniform rides with commits of managed tables", field="uniform")
+        raise InvalidRequest("uniform is only allowed with a commit of a managed table", field="uniform")
     return without_foreign_uuid(
         External(
             columns=tuple(columns),

@@ -178,9 +178,9 @@ def update_of(request: CommitBody) -> TableUpdate:
     if info is None and request.latest_backfilled_version is None:
         raise InvalidRequest("give commit_info, latest_backfilled_version, or both", field="commit_info")
     if info is None and (metadata is not None or request.uniform is not None):
-        raise InvalidRequest("metadata and uniform ride with a commit", field="metadata")
+        raise InvalidRequest("metadata and uniform are only allowed with a commit", field="metadata")
     if metadata == Metadata():
-        raise InvalidRequest("metadata says nothing", field="metadata")
+        raise InvalidRequest("metadata has no members", field="metadata")
     table_id = check_uuid(request.table_id)
     metadata = metadata or Metadata()
     properties = None if metadata.properties is None else metadata.properties.properties

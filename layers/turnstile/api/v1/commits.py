@@ -19,7 +19,7 @@ from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.delta.commits import Listing, inline_contents
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
-from turnstile.delta.core.head import Positioned, final_bytes, tail_by_version
+from turnstile.delta.core.head import PlacedCommit, final_bytes, tail_by_version
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.rules import modify_table, read_table, see_table
 from turnstile.store.core.errors import (
@@ -210,7 +210,7 @@ def about() -> dict[str, Any]:
     return {"service": "turnstile", "version": version(), "limits": bounds}
 
 
-def commit_of(place: Positioned, *, size: int | None = None, content: bytes | None = None) -> Commit:
+def commit_of(place: PlacedCommit, *, size: int | None = None, content: bytes | None = None) -> Commit:
     """Returns a commit of a tail. ``size`` where it was learnt elsewhere; a ticket's own is not
     known from the row."""
     entry = place.entry

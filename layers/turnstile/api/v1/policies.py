@@ -147,7 +147,7 @@ def change_table_policy(catalog: str, namespace: str, table: str) -> PolicyRespo
         for name in (*properties, *unset):
             if logged.get(name, properties.get(name)) != properties.get(name):
                 raise InvalidRequest(
-                    f"property {name!r} is in the table's log, which wins",
+                    f"property {name!r} is set in the table's log, which takes precedence",
                     field=f"properties.{name}",
                     remedy="change it with ALTER TABLE ... SET or UNSET TBLPROPERTIES",
                 )

@@ -94,11 +94,11 @@ def append_rows_by_name(catalog: str, namespace: str, table: str) -> RowsAdded:
     here = services()
     names = table_names(catalog, namespace, table)
     resolved = here.reader.resolve(*names)
-    if not here.ratifier.knows(resolved.table_id):
+    if not here.ratifier.has_facts(resolved.table_id):
         found = here.loader.find(*names)
         if isinstance(found, RegisteredTable):
             raise without_head(found.table, "write it where its commits are made, or import it")
-        here.ratifier.learn(found)
+        here.ratifier.remember(found)
     return _append(resolved.catalog, resolved.table_id, lambda: (*names[1], names[2]))
 
 

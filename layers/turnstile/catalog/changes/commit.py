@@ -390,8 +390,8 @@ class CommitAttempts:
         if not ahead_ms:
             return lost
         _LOGGER.warning(
-            "a mark of gc in catalog %s is %d s ahead of this clock, so gc ran with a clock that was ahead: it is "
-            "taken back",
+            "gc's mark in catalog %s is %d s ahead of this clock: the clock of that run was ahead; the mark is taken "
+            "back",
             at.name, ahead_ms // 1000,
         )  # fmt: skip
         try:
@@ -484,7 +484,7 @@ class CommitAttempts:
             except (StorageFault, Throttled) as error:
                 raise OutcomeUnknown(f"whether catalog commit {id} was applied could not be read") from error
             if tree is None:
-                raise OutcomeUnknown(f"the answer to catalog commit {id} was lost, and its successors are gone")
+                raise OutcomeUnknown(f"the answer to catalog commit {id} was lost, and the log no longer has it")
             if tree.commit.seq <= seq or not tree.commit.parents:
                 return parent == id
             parent = tree.commit.parents[0]

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from turnstile.catalog.core.grouping import GROUP_CHANGES, Judgement, Swap, Telling, joins, telling
+from turnstile.catalog.core.grouping import GROUP_CHANGES, Completion, Judgement, Swap, completion_of, joins
 from turnstile.catalog.core.rows import CatalogHead, head_after
 from turnstile.catalog.core.tree import Tree
 from turnstile.store.core.errors import OutcomeUnknown, TooLarge
@@ -96,7 +96,7 @@ class ChangeQueue(WaitingQueue[WaitingChange]):
 
 class _Judged(msgspec.Struct, frozen=True):
     """A change of a group after an attempt: its result, and the tree or the error of its answer.
-    ``real`` as of ``core.grouping.telling``; ``rows``: the positions of its writes in the
+    ``real`` as of ``core.grouping.completion_of``; ``rows``: the positions of its writes in the
     transaction.
     """
 
@@ -284,13 +284,13 @@ class GroupTurn:
 
     def _tell(self, judged: Sequence[_Judged], swap: Swap, error: Exception | None = None) -> Swap:
         for each in judged:
-            match telling(each.judgement, swap, real=each.real):
-                case Telling.OUTCOME:
+            match completion_of(each.judgement, swap, real=each.real):
+                case Completion.OUTCOME:
                     assert each.outcome is not None
                     each.change.settle(each.outcome)
-                case Telling.ERROR:
+                case Completion.ERROR:
                     assert error is not None
                     each.change.settle(copy_of(error))
-                case Telling.NOTHING:
+                case Completion.NOTHING:
                     pass
         return swap

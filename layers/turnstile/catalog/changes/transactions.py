@@ -239,7 +239,7 @@ class _Attempt:
         """The commits are ratified. An entry with the transaction's id shows that all of it was
         applied; without one that may have been commits alone."""
         if all(member.place is None for member in replay.members):  # an entry that is there is of this transaction
-            raise OutcomeUnknown("the commits are ratified, and whether with these changes is not remembered any more")
+            raise OutcomeUnknown("the commits are ratified; whether these changes came with them is no longer recorded")
         return Applied(replay.members, None, replayed=True)
 
 

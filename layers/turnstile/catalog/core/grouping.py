@@ -44,15 +44,15 @@ class Swap(Enum):
     NONE = "no change of the group made a commit"
 
 
-class Telling(Enum):
+class Completion(Enum):
     """The answer to a change after an attempt of its group."""
 
-    OUTCOME = "what it came to"
+    OUTCOME = "its result"
     ERROR = "the error of the group's write"
     NOTHING = "nothing: it is judged again"
 
 
-def telling(judgement: Judgement, swap: Swap, *, real: bool) -> Telling:
+def completion_of(judgement: Judgement, swap: Swap, *, real: bool) -> Completion:
     """Returns the answer to a change.
 
     Args:
@@ -60,12 +60,12 @@ def telling(judgement: Judgement, swap: Swap, *, real: bool) -> Telling:
             moment after the change was requested, for any result of the swap.
     """
     if judgement is Judgement.POSTPONED:
-        return Telling.NOTHING
+        return Completion.NOTHING
     if swap is Swap.ACCEPTED:  # so all states of the group were, or are, the catalog's
-        return Telling.OUTCOME
+        return Completion.OUTCOME
     if judgement is Judgement.CHANGES:
-        return Telling.NOTHING if swap is Swap.LOST else Telling.ERROR
-    return Telling.OUTCOME if real else Telling.NOTHING
+        return Completion.NOTHING if swap is Swap.LOST else Completion.ERROR
+    return Completion.OUTCOME if real else Completion.NOTHING
 
 
 def joins(keys: Collection[str], taken: AbstractSet[str], changes: int, size_bytes: int) -> bool:

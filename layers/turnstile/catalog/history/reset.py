@@ -132,8 +132,8 @@ class Resetter:
         return attempts[0].result(tree.head, tree.commit.seq)
 
     def result_of(self, catalog: str, seq: int | None) -> ResetResult:
-        """Returns the result of the reset that made commit ``seq``; None: one that began the log
-        anew, whose commit is the present one. Raises NotFound, also for a commit that is gone."""
+        """Returns the result of the reset that made commit ``seq``. None: the reset began a new
+        log, and its commit is the present one. Raises NotFound, also for a commit that is gone."""
         after = self._reader.current(catalog) if seq is None else self._history.tree(catalog, AsOf(seq=seq))
         to = after.commit.message.removeprefix(RESET_MESSAGE).partition(",")[0]
         if seq is None:

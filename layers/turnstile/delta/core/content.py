@@ -329,7 +329,7 @@ def _check_once(field: str, values: list[str]) -> None:
     if len({*values}) != len(values):
         twice = next(value for index, value in enumerate(values) if value in values[:index])
         problem = f"{field} {twice[:200]!r} is there twice"
-        remedy = "write one action for it: their order counts nothing"
+        remedy = "write one action for it: Delta ignores the order of actions"
         raise InvalidCommit(problem, field=field, remedy=remedy)
 
 

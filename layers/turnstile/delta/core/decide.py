@@ -23,7 +23,7 @@ from turnstile.delta.core.head import (
     ROWS_UNREAD,
     STUCK,
     Entry,
-    Positioned,
+    PlacedCommit,
     TableHead,
     cost,
     tail_by_version,
@@ -84,7 +84,7 @@ class Ratified(msgspec.Struct, frozen=True, tag=True):
     the row that decided).
     """
 
-    place: Positioned | None
+    place: PlacedCommit | None
     version: int
     latest: int
     metadata: str
@@ -104,7 +104,7 @@ class Conflict(msgspec.Struct, frozen=True, tag=True):
 
     latest: int
     published: int
-    winners: tuple[Positioned, ...]
+    winners: tuple[PlacedCommit, ...]
     because: Because = "version"
 
 
@@ -133,7 +133,7 @@ class Spill(msgspec.Struct, frozen=True, tag=True):
 Decision = Ratified | Conflict | Refused | Recall | Spill
 
 
-def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Positioned | None:
+def find_identity(tail: tuple[PlacedCommit, ...], txn: str, name: str = "") -> PlacedCommit | None:
     """Returns the entry with this txn id or this staged name; neither is ever empty in a tail. The
     name counts only where the txn id is not known: a file may be written anew, with another
     transaction, under the same name.
@@ -165,7 +165,7 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
     return _ticket(head, proposal, tail) if proposal.version is None else _decide_named(head, proposal, tail)
 
 
-def _decide_named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
+def _decide_named(head: TableHead, proposal: Proposal, tail: tuple[PlacedCommit, ...]) -> Decision:
     version = proposal.version or 0
     entry = proposal.entry
     if version > head.latest + 1:
@@ -191,7 +191,7 @@ def _decide_named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, .
     return _room(head, proposal) or Ratified(None, version, version, proposal.metadata or head.metadata)
 
 
-def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
+def _ticket(head: TableHead, proposal: Proposal, tail: tuple[PlacedCommit, ...]) -> Decision:
     if proposal.base > head.latest:
         why = f"base {proposal.base} is later than the table's latest version {head.latest}"
         return Refused(ErrorType.VERSION_GAP, why, "load the table again", "base", {"latest": head.latest})
@@ -263,7 +263,7 @@ def changed_since(head: TableHead, version: int, slack: int = 0) -> Conflict | R
     return Refused(ErrorType.VERSION_GAP, why, "load the table again", "version", {"latest": head.latest})
 
 
-def _conflict(head: TableHead, tail: tuple[Positioned, ...], since: int, because: Because = "version") -> Conflict:
+def _conflict(head: TableHead, tail: tuple[PlacedCommit, ...], since: int, because: Because = "version") -> Conflict:
     winners = tuple(place for place in reversed(tail) if place.version >= since)
     return Conflict(head.latest, head.floor, winners, because)
 

@@ -323,7 +323,7 @@ def new_head_row(
 # -- the tail's commits at their versions -----------------------------------------------------------------------------
 
 
-class Positioned(msgspec.Struct, frozen=True):
+class PlacedCommit(msgspec.Struct, frozen=True):
     """A ratified commit with its version, in-commit timestamp, staged name and row ids.
 
     For a named commit they were proposed; for a ticket they follow from its position in the row
@@ -356,7 +356,7 @@ def mark_after(mark: int | None, entry: Entry) -> int | None:
     return mark + entry.rows if entry.ticket and mark is not None else mark
 
 
-def tail_by_version(head: TableHead) -> tuple[Positioned, ...]:
+def tail_by_version(head: TableHead) -> tuple[PlacedCommit, ...]:
     """The tail of ``head`` in ascending version order (I1, I7 hold by construction)."""
     placed = []
     ict = head.tail_ict
@@ -367,18 +367,18 @@ def tail_by_version(head: TableHead) -> tuple[Positioned, ...]:
         hwm = mark_after(hwm, entry)
         modified_ms = entry.modified_ms or ict
         published = version <= head.floor
-        placed.append(Positioned(version, ict, modified_ms, first_row, published, entry))
+        placed.append(PlacedCommit(version, ict, modified_ms, first_row, published, entry))
     return tuple(placed)
 
 
-def newest(head: TableHead) -> Positioned | None:
+def newest(head: TableHead) -> PlacedCommit | None:
     """The last of ``tail_by_version(head)``, without the others; None if the tail is empty."""
     if not head.tail:
         return None
     entry = head.tail[-1]
     ict = head.last_ict
     first_row = None if not entry.ticket or head.row_hwm is None else head.row_hwm - entry.rows + 1
-    return Positioned(head.latest, ict, entry.modified_ms or ict, first_row, head.latest <= head.floor, entry)
+    return PlacedCommit(head.latest, ict, entry.modified_ms or ict, first_row, head.latest <= head.floor, entry)
 
 
 # -- the final bytes of a ticket --------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def _raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def final_bytes(place: Positioned, proposed: bytes) -> bytes:
+def final_bytes(place: PlacedCommit, proposed: bytes) -> bytes:
     """The content of version ``place.version``: of a ticket the ``proposed`` bytes with the members
     filled in that follow from its position, else the proposed bytes themselves (I2).
 

@@ -3,7 +3,7 @@
 
     judge(storage, floor)            the sources of the newest state: the listing, the newest start,
                                      the commits after it
-    judge_commit(storage, version)   one commit, whole
+    read_facts, fault_of             one commit, whole
     checkpoints.judge_checkpoint     one checkpoint, whole: all files, all columns, all pages
     folder_fault(storage)            whether there is a log at all
 
@@ -172,14 +172,9 @@ class CommitFacts(msgspec.Struct, frozen=True):
     described: dict[str, dict[str, Any]] = {}
 
 
-def judge_commit(storage: LogStorage, version: int, *, info: bool) -> Fault | None:
-    """The fault of a published commit, of which every line is read; None for none. ``info``: it
-    must begin with a commitInfo that has an in-commit timestamp. Raises StorageFault."""
-    return fault_of(read_facts(storage, version), info=info)
-
-
 def fault_of(facts: CommitFacts, *, info: bool) -> Fault | None:
-    """The fault that a commit's facts show; None for none."""
+    """Returns the fault that a commit's facts show; None for none. ``info``: the commit must begin
+    with a commitInfo that has an in-commit timestamp."""
     if facts.fault is None and info and not facts.has_info:
         return damage_at(facts.version, NO_INFO)
     return facts.fault

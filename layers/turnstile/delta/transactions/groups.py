@@ -194,7 +194,7 @@ class OpenGroup:
 
     def prepare(self) -> None:
         """Step 1, which decides members that their HEADs are seen to refuse."""
-        self._heads(self._ratifier.unseen(request.table_id for request in self._group.commits))
+        self._heads(self._ratifier.without_head(request.table_id for request in self._group.commits))
         for index, request in enumerate(self._group.commits):
             with _naming(index):
                 self._members.append(self._ratifier.prepare(request, self._group.id))
@@ -269,8 +269,8 @@ class OpenGroup:
         return GroupRatified(ratified, replayed=any(member.replayed for member in ratified))
 
     def catalogs(self) -> list[str]:
-        """The catalogs of the tables that are written, in the order of the request: no request for
-        tables that were seen."""
+        """Returns the catalogs of the written tables, in the order of the request. Tables with
+        cached facts cost no request."""
         return [self._ratifier.facts(request.table_id).catalog for request in self._group.commits]
 
     def fail_contended(self) -> None:
@@ -302,7 +302,7 @@ class OpenGroup:
             refused.append(RefusedMember(table_id, index, reads.decision(index), was_read=True, change=stale.change))
             is_final |= reads.is_final(index)
         if lost and not is_final:
-            raise OutcomeUnknown("an answer was lost; the attempt after it was refused, which may pass")
+            raise OutcomeUnknown("an answer was lost, and the retry was refused for a reason that may pass")
         return GroupRefused(tuple(refused))
 
     # -- steps --------------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class OpenGroup:
             member = self._members[index]
             if _is_open(member):
                 with _naming(index):
-                    self._members[index] = self._ratifier.again(member, self._ratifier.learn(head))
+                    self._members[index] = self._ratifier.redecide(member, self._ratifier.remember(head))
 
     def _read(self, indexes: Sequence[int]) -> dict[int, TableHead]:
         """The HEADs of the members at ``indexes`` that are to be written: one request, none for
@@ -327,12 +327,12 @@ class OpenGroup:
         keys = {id: self._world.space.table(id) for id in table_ids}
         rows = self._world.refs.read_many(list(keys.values())) if keys else {}
         heads = as_readers_see(self._world, {id: head_of(rows.get(key), id) for id, key in keys.items()})
-        return {id: self._ratifier.learn(head) for id, head in heads.items()}
+        return {id: self._ratifier.remember(head) for id, head in heads.items()}
 
     def _ratified_at(self, member: Prepared, head: TableHead | None) -> Ratified:
         if head is None:
-            return self._ratifier.learn_accepted(member)
-        decision = self._ratifier.again(member, head)
+            return self._ratifier.remember_accepted(member)
+        decision = self._ratifier.redecide(member, head)
         if not isinstance(decision, Ratified):
             raise TurnstileError(f"table {member.table_id} lacks a commit of a group that was accepted")
         return msgspec.structs.replace(decision, replayed=decision.place is None)

@@ -66,7 +66,7 @@ def granule_names(granules: Mapping[str, int]) -> list[str]:
     return [granule_name(role, number) for role in sorted(granules) for number in range(granules[role])]
 
 
-class Sight(msgspec.Struct, frozen=True):
+class Observation(msgspec.Struct, frozen=True):
     """The observations that one member has of another.
 
     Attributes:
@@ -91,25 +91,25 @@ class Sight(msgspec.Struct, frozen=True):
         return self.quiet_ms >= SILENT_BEATS * member.beat_ms
 
 
-def updated_sights(
-    sights: Mapping[str, Sight], members: Iterable[MemberRow], now_ms: int, present: Collection[str]
-) -> dict[str, Sight]:
-    """Returns the sights after a look at the rows of ``members``. Sights of other members stay as
-    they are; sights of members that are not ``present`` in the fleet are dropped.
+def updated_observations(
+    observations: Mapping[str, Observation], members: Iterable[MemberRow], now_ms: int, present: Collection[str]
+) -> dict[str, Observation]:
+    """Returns the observations after a look at the rows of ``members``. Observations of other
+    members stay as they are; those of members that are not ``present`` in the fleet are dropped.
 
     One look counts for at most ``SUSPECTED_BEATS`` heartbeats of silence. If the observer itself
     was frozen, the member may have been, too, and one look is not enough to take its granules.
     """
-    after = {id: sight for id, sight in sights.items() if id in present}
+    after = {id: observation for id, observation in observations.items() if id in present}
     for member in members:
         before = after.get(member.id)
         if before is None:
-            after[member.id] = Sight(member.life, now_ms)
+            after[member.id] = Observation(member.life, now_ms)
         elif member.life != before.life:
-            after[member.id] = Sight(member.life, now_ms, seen_alive=True)
+            after[member.id] = Observation(member.life, now_ms, seen_alive=True)
         else:
             quiet_ms = before.quiet_ms + min(max(0, now_ms - before.at_ms), SUSPECTED_BEATS * member.beat_ms)
-            after[member.id] = Sight(member.life, now_ms, quiet_ms, before.seen_alive)
+            after[member.id] = Observation(member.life, now_ms, quiet_ms, before.seen_alive)
     return after
 
 
@@ -130,10 +130,10 @@ def members_to_watch(me: str, members: Collection[str], silent: Collection[str])
     return chosen
 
 
-def unseen(me: str, members: Collection[str], sights: Mapping[str, Sight]) -> list[str]:
+def unseen(me: str, members: Collection[str], observations: Mapping[str, Observation]) -> list[str]:
     """Returns at most ``LOOKED_AT`` members that ``me`` has not seen alive yet, the next ones in
     the ring. It looks at them beside the members that it watches."""
-    strangers = sorted(id for id in members if id not in sights or not sights[id].seen_alive)
+    strangers = sorted(id for id in members if id not in observations or not observations[id].seen_alive)
     start = bisect(strangers, me)
     return (strangers[start:] + strangers[:start])[:LOOKED_AT]
 

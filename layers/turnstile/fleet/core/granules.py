@@ -35,7 +35,7 @@ class Granules:
     """The granules of some roles. ``get`` is safe for threads, the rest is for one.
 
     Args:
-        me: the id of the member that believes.
+        me: the id of this member.
         names: of all granules. None has been read.
         key_of: the key of a granule's row, by its name.
     """

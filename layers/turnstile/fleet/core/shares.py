@@ -15,7 +15,7 @@ import msgspec
 from turnstile.fleet.core.decisions import granule_of
 
 
-class Whose(Enum):
+class Ownership(Enum):
     """The member that should do the work on a subject."""
 
     MINE = "this member"
@@ -44,12 +44,12 @@ class Shares(msgspec.Struct, frozen=True):
     until_ms: int = 0
     roles: Mapping[str, Share] = {}
 
-    def whose(self, role: str, subject: str, now_ms: int) -> Whose:
+    def whose(self, role: str, subject: str, now_ms: int) -> Ownership:
         """Returns which member should do the work of a role on a subject."""
         share = self.roles.get(role)
         if share is None or now_ms >= self.until_ms:
-            return Whose.UNSURE
+            return Ownership.UNSURE
         name = granule_of(role, subject, share.granules)
         if name in share.mine:
-            return Whose.MINE
-        return Whose.OTHERS if name in share.others else Whose.UNSURE
+            return Ownership.MINE
+        return Ownership.OTHERS if name in share.others else Ownership.UNSURE

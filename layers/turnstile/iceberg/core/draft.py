@@ -179,9 +179,8 @@ class Draft:
         """The snapshot log without snapshots that never were current after a commit, and without
         the history before a removed snapshot, where time travel would be wrong.
 
-        No entry is older than the one before it: a writer with a clock that is behind cannot repair
-        that by a retry, and its snapshot did not become current before its predecessor. The
-        snapshot keeps its writer's time.
+        Times never go back: a writer with a slow clock cannot repair its time by a retry, and its
+        snapshot became current after its predecessor. The snapshot itself keeps its writer's time.
         """
         kept: list[SnapshotLogEntry] = []
         for entry in self.log:

@@ -75,7 +75,7 @@ def creates(requirements: Sequence[TableRequirement]) -> bool:
     to exist."""
     kinds = {isinstance(requirement, AssertCreate) for requirement in requirements}
     if len(kinds) > 1:
-        raise InvalidRequest("assert-create goes with no other requirement", field="requirements")
+        raise InvalidRequest("assert-create cannot be combined with other requirements", field="requirements")
     return True in kinds
 
 

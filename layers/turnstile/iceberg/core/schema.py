@@ -187,9 +187,8 @@ def _check_identifier(part: Part | None, id: int) -> None:
     primitive = isinstance(part.type, str) and part.type not in ("float", "double", "variant")
     if not (primitive and part.required and part.certain) or part.repeated:
         raise _bad(
-            f"field '{part.name}' cannot identify rows: it must be required, as all that it is in, of a primitive "
-            f"type, "
-            "not floating, and in no list or map"
+            f"field '{part.name}' cannot identify rows: it must be required, and of a primitive type other than float "
+            "and double. All structs around it must be required; lists and maps are not allowed"
         )
 
 

@@ -250,7 +250,7 @@ class DeltaScans:
 
     def resume(self, entity: Table, plan_task: str) -> PlannedPage:
         """Returns the tasks that a plan task stands for. Raises NoSuchPlanTask, and as ``plan``."""
-        problem = "the plan task is none of this table's"
+        problem = "the plan task belongs to another table"
         refusal = NoSuchPlanTask(problem, field="plan-task", remedy="plan the scan again")
         return self._page(*self._open_task(entity, plan_task, refusal))
 
@@ -329,7 +329,7 @@ def plan_id_of(task: msgspec.Struct) -> str | None:
 
 def no_such_plan() -> NoSuchPlan:
     """Returns the refusal of a plan id."""
-    return NoSuchPlan("the plan id is none of this table's", field="plan-id", remedy="plan the scan again")
+    return NoSuchPlan("the plan id belongs to another table", field="plan-id", remedy="plan the scan again")
 
 
 def _not_plain(problem: str) -> UnsupportedTable:

@@ -9,9 +9,10 @@ that is pinned.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+from turnstile.delta.core.metadata import interval_ms
 
 REORGANIZATION: Final = "DATA_REORGANIZATION"
 DATA_CLEANUP: Final = "DATA_CLEANUP"
@@ -32,12 +33,6 @@ FILES: Final = Retention("delta.deletedFileRetentionDuration", "interval 1 week"
 LOG: Final = Retention("delta.logRetentionDuration", "interval 30 days")
 
 _KEPT: Final = ((DATA_CLEANUP, FILES), (METADATA_CLEANUP, LOG))
-
-_INTERVAL: Final = re.compile(r"\s*(?:interval\s)?((?:\s*\d{1,9}\s+[a-z]+)+)\s*", re.ASCII | re.IGNORECASE)
-_PART: Final = re.compile(r"(\d+)\s+([a-z]+)", re.ASCII | re.IGNORECASE)
-_UNITS_MS: Final = {
-    "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "millisecond": 1,
-}  # fmt: skip
 
 
 def allowed_maintenance(
@@ -65,13 +60,3 @@ def retention_ms(properties: Mapping[str, str], kept: Retention) -> int | None:
     """Returns for how long a table with these properties keeps that; None where its text cannot be
     read."""
     return interval_ms(properties.get(kept.property, kept.usual))
-
-
-def interval_ms(text: str) -> int | None:
-    """Returns the length of an interval as Delta writes it, ``interval 7 days``; None for an
-    invalid text."""
-    match = _INTERVAL.fullmatch(text)
-    parts = [(int(count), _UNITS_MS.get(unit.lower().removesuffix("s"), 0)) for count, unit in _PART.findall(text)]
-    if match is None or not all(unit for _, unit in parts):
-        return None
-    return sum(count * unit for count, unit in parts)

@@ -111,7 +111,9 @@ class TypedColumn(msgspec.Struct, frozen=True):
         """Returns ``column LIKE 'prefix%'``, with no wildcard in the prefix. Raises InvalidRequest
         for a column of another type."""
         if self.field is None or not _is_text(self.field.type):
-            raise _refusal(f"{self.display_name} is no text, so it is not LIKE one", "compare it with =, <, > or IN")
+            raise _refusal(
+                f"LIKE needs a text, and {self.display_name} has another type", "compare it with =, <, > or IN"
+            )
         return StartsWith(self.name, prefix)
 
     def like(self, pattern: str) -> Predicate:

@@ -176,8 +176,8 @@ def require_known(rows: Iterable[Row | None], *, uncertain: bool = False) -> Non
             before newer code came.
 
     Raises:
-        NewerFormat: one is; nothing was changed.
-        OutcomeUnknown: one is, and ``uncertain``.
+        NewerFormat: a row is newer; nothing was changed.
+        OutcomeUnknown: a row is newer, and ``uncertain`` is set.
     """
     for row in rows:
         if row is not None and format_of(row) > KNOWN:

@@ -142,5 +142,5 @@ class CatalogChanges:
         return next((c for c in created if c.name.casefold() == name.casefold()), None)
 
     def namespaces(self) -> list[str]:
-        """The names of the created tables."""
+        """The names of the created namespaces."""
         return [c.name for c in self._changes if isinstance(c, NewNamespace)]

@@ -70,9 +70,7 @@ def reserve_tables(reservation_id: str) -> ShownReservation:
     if answer.outcome == "full":
         raise Throttled(f"there are {RESERVATIONS_MAX} reservations", retry_after_ms=ASK_AGAIN_MS)
     if answer.outcome == "share":
-        problem = (
-            f"'{principal.name}' has its share of reservations, which is {SHARE_MAX} while half of all places are taken"
-        )
+        problem = f"'{principal.name}' has {SHARE_MAX} reservations, the limit while half of all places are taken"
         raise Throttled(problem, retry_after_ms=ASK_AGAIN_MS)
     if mine is None:
         return ShownReservation(id, "victim", [], [])

@@ -152,7 +152,8 @@ class DeleteFiles:
         path = file.referenced_data_file
         if file.is_vector:
             if path is None or path in self._vectors:
-                raise plan_refusal(f"the deletion vector {file.path[:200]!r} is of no file, or of one that has another")
+                problem = "names no data file, or a file that has another one"
+                raise plan_refusal(f"the deletion vector {file.path[:200]!r} {problem}")
             self._vectors[path] = file
         elif path is not None:
             self._by_path.setdefault(path, []).append(file)

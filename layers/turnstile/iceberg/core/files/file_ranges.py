@@ -67,7 +67,7 @@ class _Column(msgspec.Struct, frozen=True):
 
 
 class ScanColumns:
-    """The columns that the filter of one scan may name, of ``schema``, one of the table's.
+    """The columns of ``schema``, a schema of the table, that the filter of a scan may name.
 
     A name that another schema of the table gives to another column is left out, and excludes
     nothing: clients bind a filter to the snapshot's schema or to the present one, and do not always

@@ -28,10 +28,10 @@ CLAIMED: Final = "turnstile.fleet.claimed"
 HANDED_OVER: Final = "turnstile.fleet.handed-over"
 TAKEN_OVER: Final = "turnstile.fleet.taken-over"
 RELEASED: Final = "turnstile.fleet.released"
-"""Granules became nobody's: no member works for their role, or the last one left."""
+"""Granules lost their owner: no member works for their role, or the last one left."""
 
 
-class Happening(msgspec.Struct, frozen=True):
+class FleetChange(msgspec.Struct, frozen=True):
     """An event of a member, or of granules of one role.
 
     Attributes:
@@ -52,7 +52,7 @@ class Happening(msgspec.Struct, frozen=True):
     last: int = 0
 
 
-def happenings(space: Space, me: str, writes: Sequence[Write]) -> list[Happening]:
+def changes_in(space: Space, me: str, writes: Sequence[Write]) -> list[FleetChange]:
     """Returns the events of an accepted transaction; none for a transaction of another kind, or for
     a write to a member's own row alone.
 
@@ -75,9 +75,9 @@ def happenings(space: Space, me: str, writes: Sequence[Write]) -> list[Happening
             id = write.key.removeprefix(members)
             names = {clause.name for clause in write.clauses}
             if isinstance(write, Insert):
-                return [Happening(JOINED, id)]
+                return [FleetChange(JOINED, id)]
             if isinstance(write, Erase):
-                return [Happening(LEFT if id == me else REMOVED, id)]
+                return [FleetChange(LEFT if id == me else REMOVED, id)]
             if "active" in names:
                 to = id
             elif "same changes" in names:
@@ -91,7 +91,8 @@ def happenings(space: Space, me: str, writes: Sequence[Write]) -> list[Happening
         source = ""
         type = RELEASED
     return [
-        Happening(type, to, source, role, len(numbers), min(numbers), max(numbers)) for role, numbers in epochs.items()
+        FleetChange(type, to, source, role, len(numbers), min(numbers), max(numbers))
+        for role, numbers in epochs.items()
     ]
 
 
@@ -101,18 +102,18 @@ def joined_name(writes: Iterable[Write]) -> Mapping[str, str]:
     return {row["id"]: row["name"] for row in rows}
 
 
-def merge_alike(happenings: Iterable[Happening]) -> list[Happening]:
+def merge_alike(changes_in: Iterable[FleetChange]) -> list[FleetChange]:
     """Merges events of one type, role, recipient and source into one. Keeps the order."""
-    whole = dict[tuple[str, ...], Happening]()
-    for happening in happenings:
-        key = (happening.type, happening.member, happening.source, happening.role)
+    whole = dict[tuple[str, ...], FleetChange]()
+    for change in changes_in:
+        key = (change.type, change.member, change.source, change.role)
         before = whole.get(key)
         if before is None:
-            whole[key] = happening
+            whole[key] = change
             continue
         whole[key] = replace(
-            before, count=before.count + happening.count, first=min(before.first, happening.first),
-            last=max(before.last, happening.last),
+            before, count=before.count + change.count, first=min(before.first, change.first),
+            last=max(before.last, change.last),
         )  # fmt: skip
     return list(whole.values())
 

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from turnstile.fleet.core.asking import (
+from turnstile.fleet.core.forwarded import (
     ANSWER_S,
     BEGIN,
     IDLE_S,
     TAKEN,
     TAKEN_S,
     Answer,
-    AskedRequest,
-    AskedResponse,
     Failed,
+    ForwardedRequest,
+    ForwardedResponse,
     Reached,
     Receive,
     Send,
@@ -30,8 +30,8 @@ from turnstile.fleet.core.asking import (
     encode,
 )
 
-REQUEST = AskedRequest("POST", "/v1/catalogs/main/namespaces", "", {}, b"{}")
-RESPONSE = AskedResponse(201, {}, b"done")
+REQUEST = ForwardedRequest("POST", "/v1/catalogs/main/namespaces", "", {}, b"{}")
+RESPONSE = ForwardedResponse(201, {}, b"done")
 ASKERS_STEPS = (
     (Send(b"request", TAKEN_S, framed=True), b""),
     (Receive(TAKEN_S), TAKEN),
@@ -127,9 +127,9 @@ def test_i3_a_request_that_may_have_been_applied_is_unknown_unless_its_key_tells
 @pytest.mark.parametrize("has_key", [True, False])
 def test_the_owners_response_is_the_answer_unless_it_does_not_know_the_caller(has_key: bool) -> None:
     for status in (201, 400, 402, 404, 429, 503):
-        assert after_asking(AskedResponse(status, {}, b""), has_key=has_key) is Then.ANSWER
-    assert after_asking(AskedResponse(401, {}, b""), has_key=has_key) is Then.HERE
-    assert after_applying(AskedResponse(401, {}, b""), 503) is Then.HERE
+        assert after_asking(ForwardedResponse(status, {}, b""), has_key=has_key) is Then.ANSWER
+    assert after_asking(ForwardedResponse(401, {}, b""), has_key=has_key) is Then.HERE
+    assert after_applying(ForwardedResponse(401, {}, b""), 503) is Then.HERE
 
 
 def test_i21_after_the_owner_may_begin_only_what_the_key_remembers_is_answered() -> None:

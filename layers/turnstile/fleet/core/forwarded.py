@@ -35,7 +35,7 @@ TAKEN: Final = b"\x01"
 BEGIN: Final = b"\x02"
 
 
-class AskedRequest(msgspec.Struct, array_like=True):
+class ForwardedRequest(msgspec.Struct, array_like=True):
     """A request as the caller sent it."""
 
     method: str
@@ -45,7 +45,7 @@ class AskedRequest(msgspec.Struct, array_like=True):
     body: bytes
 
 
-class AskedResponse(msgspec.Struct, array_like=True):
+class ForwardedResponse(msgspec.Struct, array_like=True):
     """The owner's response to it."""
 
     status: int
@@ -87,17 +87,17 @@ class Receive(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """A step: carry out the request, and return its response."""
 
-    request: AskedRequest
+    request: ForwardedRequest
 
 
 Step = Send | Receive | Answer
 
 encode: Final = msgspec.msgpack.Encoder().encode
-_request: Final = msgspec.msgpack.Decoder(AskedRequest).decode
-_response: Final = msgspec.msgpack.Decoder(AskedResponse).decode
+_request: Final = msgspec.msgpack.Decoder(ForwardedRequest).decode
+_response: Final = msgspec.msgpack.Decoder(ForwardedResponse).decode
 
 
-def asking(request: bytes) -> Generator[Step, bytes, AskedResponse]:
+def asking(request: bytes) -> Generator[Step, bytes, ForwardedResponse]:
     """The asker's side of an encoded request. Returns the owner's response; raises Failed."""
     reached = Reached.NOT_STARTED
     try:
@@ -139,21 +139,21 @@ _REMEMBERED: Final = frozenset({400, 406, 409, 413, 422})
 get, too. 404 is not among them: the 404 of a principal without rights is not stored."""
 
 
-def after_asking(outcome: AskedResponse | Failed, *, has_key: bool) -> Then:
+def after_asking(outcome: ForwardedResponse | Failed, *, has_key: bool) -> Then:
     """Returns the next action. ``has_key``: the request has an idempotency key, or is a commit,
     which its transaction identifies. Then a second attempt finds the result of the first one (I3).
 
     An owner that answers 401 has not applied anything: its tokens differ from the tokens of this
     server, which has accepted the caller's token.
     """
-    if isinstance(outcome, AskedResponse):
+    if isinstance(outcome, ForwardedResponse):
         return Then.HERE if outcome.status == _UNAUTHENTICATED else Then.ANSWER
     if outcome.reached is Reached.STARTED and not has_key:
         return Then.UNKNOWN
     return Then.HERE
 
 
-def after_applying(outcome: AskedResponse | Failed, status: int, *, is_commit: bool = False) -> Then:
+def after_applying(outcome: ForwardedResponse | Failed, status: int, *, is_commit: bool = False) -> Then:
     """Returns the action for the response of this server to a request that was forwarded before:
     ``HERE``: return it; ``UNKNOWN``.
 
@@ -162,6 +162,6 @@ def after_applying(outcome: AskedResponse | Failed, status: int, *, is_commit: b
     the change was not made (I21). Refusals of a table's commit are never stored (``is_commit``): a
     client that sends the same proposal again learns which of them are final (I3).
     """
-    if isinstance(outcome, AskedResponse) or outcome.reached is not Reached.STARTED:
+    if isinstance(outcome, ForwardedResponse) or outcome.reached is not Reached.STARTED:
         return Then.HERE
     return Then.HERE if status < 300 or (status in _REMEMBERED and not is_commit) else Then.UNKNOWN
