@@ -19,8 +19,7 @@ from benchmarks.catalog_racing.metering import Delay, Meter, MeteredObjs, Metere
 from tests.support.store.backends import Backend
 from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
 from turnstile.catalog import services as bootstrap
-from turnstile.catalog.changes.commit import Edit
-from turnstile.catalog.changes.group_commit import ChangeQueue
+from turnstile.catalog.changes.waiting import ChangeQueue, Edit
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.services import build

@@ -11,7 +11,8 @@ import msgspec
 
 from benchmarks.catalog_racing.metering import Meter
 from benchmarks.catalog_racing.worlds import CATALOG
-from turnstile.catalog.changes.commit import Committer, Edit, View
+from turnstile.catalog.changes.commit import Committer, View
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.catalog import services as bootstrap
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import TABLE, Entity, IcebergTable, Table, decode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.location_rows import Location

@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.catalog import RowSegments
 from tests.support.delta_table import Table
 from tests.support.fakes.world import FakeWorld
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace, decode
 from turnstile.catalog.core.rows import new_staging
 from turnstile.catalog.core.tree import Tree, decode_commit

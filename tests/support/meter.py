@@ -17,7 +17,7 @@ from tests.support.catalog import LAKE, staged
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.adapters.dynamo.models import model_of, to_item
 from turnstile.catalog import services as bootstrap
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Entity, Table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import Loader

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from tests.support.catalog import LAKE, fakes, fresh
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Entity, External, Namespace, Table, kind_of
 from turnstile.catalog.core.paths import Path, fold
 from turnstile.catalog.query.core.parser import KEYWORDS

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from turnstile.access.authorizer import METASTORE, TABLES, Authorizer, Target, access_of
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import View

@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import External, Table, is_awaited, require_size
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted_name

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog
 from turnstile.catalog.core.index import Index, pack
 from turnstile.catalog.core.paths import path_of

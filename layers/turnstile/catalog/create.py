@@ -18,7 +18,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, check_path, dotted_name, fold, managed_location, stored_name

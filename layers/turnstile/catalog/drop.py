@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from turnstile.catalog.awaited import AwaitedDrops
-from turnstile.catalog.changes.commit import MAX_ROWS, CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer
+from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table, is_awaited
 from turnstile.catalog.core.index import IndexEntry

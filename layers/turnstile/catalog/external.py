@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import External, Table, require_size
 from turnstile.catalog.core.location_rows import claim, conflict, keys_above, release
 from turnstile.catalog.core.paths import Path, check_path, dotted_name

@@ -7,7 +7,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Catalog, Entity, Namespace, require_size
 from turnstile.catalog.core.merges import Merge, apply_merges
 from turnstile.catalog.core.paths import Path, check_path, dotted_name

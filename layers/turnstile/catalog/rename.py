@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, without_head
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted_name, is_below, key_of, path_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from turnstile.catalog.changes.group_commit import ChangeQueue
+from turnstile.catalog.changes.waiting import ChangeQueue
 from turnstile.catalog.core.entities import Entity, decode, encode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit

@@ -20,7 +20,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import CatalogChange, Committer, Edit
+from turnstile.catalog.changes.commit import CatalogChange, Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted_name, key_of
 from turnstile.catalog.reader import View

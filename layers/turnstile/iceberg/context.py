@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from turnstile.catalog.changes.commit import ChangeFunction, Committer, RejectionHandler
+from turnstile.catalog.changes.commit import ChangeFunction, Committer
+from turnstile.catalog.changes.waiting import RejectionHandler
 from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.reader import View

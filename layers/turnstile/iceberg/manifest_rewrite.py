@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.reader import View

@@ -28,7 +28,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import MAX_ROWS, Committer, Edit, RejectionHandler
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import MAX_ROWS, Edit, RejectionHandler
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import dotted_name, key_of
 from turnstile.catalog.reader import View

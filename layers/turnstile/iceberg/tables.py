@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Edit, RejectionHandler
+from turnstile.catalog.changes.waiting import Edit, RejectionHandler
 from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.core.entities import (
     ICEBERG_TABLE,

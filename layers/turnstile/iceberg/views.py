@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import IcebergView
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.reader import View

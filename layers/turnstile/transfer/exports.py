@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted_name

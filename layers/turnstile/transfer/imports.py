@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import Location, claim, finish, give_back, keys_above, take_over, take_up
 from turnstile.catalog.core.paths import Path, check_path, dotted_name

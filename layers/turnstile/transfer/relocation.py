@@ -25,7 +25,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Entity, Table
 from turnstile.catalog.core.location_rows import Location, conflict, copy_owner, keys_above, vacate
 from turnstile.catalog.core.paths import Path, dotted_name, path_of

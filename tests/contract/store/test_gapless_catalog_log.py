@@ -15,7 +15,8 @@ from benchmarks.catalog_racing.worlds import CATALOG, world_of
 from benchmarks.catalog_racing.writers import Kind
 from tests.support.store.backends import FAKE, Backend
 from tests.support.store.unreliable import Faults
-from turnstile.catalog.changes.commit import DEADLINE_MS, Edit
+from turnstile.catalog.changes.commit import DEADLINE_MS
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.limits import Limits, SpillLimits

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.support.iceberg.client import MAIN, SALES, T1, V1, VIEW, Iceberg, refused, set_properties
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.reader import View
 from turnstile.iceberg.files import READ_BYTES
 

@@ -13,7 +13,7 @@ from tests.support.catalog import MAIN, complete, fakes, fresh, head_of, names, 
 from tests.support.fakes import delta
 from tests.support.faults import CRASHES, Crash, Faulty, How
 from tests.support.legacy import PLACE, Legacy, import_writes, run_import, upgrades, with_legacy
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import External, IcebergEntity, IcebergTable, IcebergView
 from turnstile.catalog.core.location_rows import Location, claim
 from turnstile.catalog.services import CatalogServices

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.unity import COLUMNS, SCHEMA, B, Unity, refused, refused_old
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.external import Externals
 from turnstile.catalog.services import build

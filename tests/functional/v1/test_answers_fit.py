@@ -15,7 +15,7 @@ from tests.support.functions import Http, function
 from tests.support.iceberg.client import MAIN, SALES, T1, Iceberg, refused, set_properties
 from tests.support.unity import B, Unity
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Entity, External, IcebergTable, Namespace
 from turnstile.catalog.core.paths import MAX_LEVELS
 from turnstile.catalog.external import MAX_BYTES as OF_EXTERNAL

@@ -11,8 +11,8 @@ from tests.simulation.auditors.owners import OwnerAuditor
 from tests.simulation.engine.processes import CATALOG, TIGHT
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
-from turnstile.catalog.changes.commit import ChangeFunction, Committer, Edit
-from turnstile.catalog.changes.group_commit import ChangeQueue, WaitingChange
+from turnstile.catalog.changes.commit import ChangeFunction, Committer
+from turnstile.catalog.changes.waiting import ChangeQueue, Edit, WaitingChange
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore

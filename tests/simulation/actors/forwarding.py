@@ -20,8 +20,9 @@ from turnstile.api.http.handler import Incoming
 from turnstile.api.http.idempotency import FINAL
 from turnstile.api.http.request import IDEMPOTENCY_KEY, BodyLimit
 from turnstile.api.http.responses import STATUS, Response
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.idempotency import IdempotentCommitter
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore

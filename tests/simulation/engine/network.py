@@ -11,7 +11,7 @@ from tests.simulation.engine.plans import FREEZE, HOUR, MINUTE, SECOND
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.scheduler import Crashed, Task
 from tests.simulation.engine.state import State
-from turnstile.catalog.changes.group_commit import ChangeQueue, WaitingChange
+from turnstile.catalog.changes.waiting import ChangeQueue, WaitingChange
 from turnstile.fleet.core.forwarded import ForwardedRequest, ForwardedResponse, Receive, Send
 from turnstile.fleet.core.owners import Address
 from turnstile_server.fleet.forwarding import CONNECT_S, serve

@@ -22,7 +22,7 @@ def _believed_for_ever(self: PriorityClaim, row: Row | None) -> bool:
 
 def _never_outlived() -> Any:
     """A change is applied however old it is."""
-    return swapped("turnstile.catalog.changes.commit.OUTLIVED_MS", lambda _: 10**12)
+    return swapped("turnstile.catalog.changes.attempts.OUTLIVED_MS", lambda _: 10**12)
 
 
 def _no_look_after_the_pause() -> Any:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.simulation.engine.plans import HOUR
 from tests.simulation.mistakes.tables import SWAP, swapped, without
-from turnstile.catalog.changes.commit import CommitAttempts
+from turnstile.catalog.changes.attempts import CommitAttempts
 from turnstile.catalog.changes.retry import PriorityClaim
 from turnstile.catalog.history.log import History, KeptTree
 from turnstile.catalog.history.reader import AsOfReader

@@ -46,7 +46,7 @@ def without(path: str, *clauses: str) -> Callable[[], Any]:
 NAMED = "turnstile.delta.ratify.named_change"
 TICKET = "turnstile.delta.ratify.ticket_change"
 FLOOR = "turnstile.delta.publish.raise_floor"
-SWAP = "turnstile.catalog.changes.commit.swap_head"
+SWAP = "turnstile.catalog.changes.attempts.swap_head"
 
 
 def _refused_means_won() -> Any:

@@ -118,7 +118,7 @@ def _erased(end_sweep: Callable[..., Change]) -> Callable[..., Change]:
 
 
 def _plant_erased() -> Any:
-    return swapped("turnstile.catalog.changes.commit.end_sweep", _erased)
+    return swapped("turnstile.catalog.changes.attempts.end_sweep", _erased)
 
 
 def _no_check_of_the_mark() -> Any:
@@ -131,7 +131,7 @@ def _no_check_of_the_mark() -> Any:
 
 
 def _never_taken_back() -> Any:
-    return swapped("turnstile.catalog.changes.commit.swept_ahead", lambda _: lambda row, now: 0)
+    return swapped("turnstile.catalog.changes.attempts.swept_ahead", lambda _: lambda row, now: 0)
 
 
 AHEAD_MISTAKES: dict[str, tuple[Plant, str]] = {

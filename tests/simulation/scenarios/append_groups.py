@@ -143,6 +143,9 @@ APPEND_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "appends: lists of the applied attempt are deleted": (_forgets_lists, "I9"),
     "appends: lists are not written": (_lists_are_not_written, "I9"),
     "appends: numbers of the sender": (_numbers_of_the_sender, "I2"),
-    "appends: swapped without 'same head'": (without("turnstile.catalog.changes.commit.swap_head", "same head"), "I9"),
+    "appends: swapped without 'same head'": (
+        without("turnstile.catalog.changes.attempts.swap_head", "same head"),
+        "I9",
+    ),
 }
 """The planted mistake, and the invariant that it breaks."""

@@ -18,7 +18,7 @@ from tests.simulation.engine.plans import RESENT, Plan
 from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
-from turnstile.catalog.changes.commit import CommitAttempts
+from turnstile.catalog.changes.attempts import CommitAttempts
 from turnstile.catalog.core.grouping import Completion, Judgement, Swap
 from turnstile.gc.core import Grace
 
@@ -149,6 +149,6 @@ CHANGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "group: an old row counts": (_always_fresh, "I21"),
     "group: one spoils the others": (_one_spoils_the_others, "I21"),
     "group: landed and made again": (_never_landed, "I10"),
-    "group: swapped without 'same head'": (without("turnstile.catalog.changes.commit.swap_head", "same head"), "I9"),
+    "group: swapped without 'same head'": (without("turnstile.catalog.changes.attempts.swap_head", "same head"), "I9"),
 }
 """The planted mistake, and the invariant that it breaks."""

@@ -11,7 +11,8 @@ import pytest
 from tests.support.catalog import complete, create, fakes, fresh, head_of, names
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import LOSSES, Faulty, How
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.rows import RECENT, CatalogHead
 from turnstile.catalog.reader import CatalogReader, View

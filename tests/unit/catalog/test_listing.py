@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.catalog import MAIN, create, fakes, fresh, names
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.paging import SKEW_MS, TOKEN_MS
 from turnstile.catalog.services import CatalogServices

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.catalog import LAKE, complete, create, fakes, fresh, names
 from tests.support.meter import MAIN, SIZES, Metered, creates, filled, loads, renames
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.rows import SPILLED_BYTES
 from turnstile.catalog.services import build

@@ -13,8 +13,9 @@ from tests.support.catalog import complete, fakes, fresh, widen
 from tests.support.fakes.storage import FakeClock, FakeIds
 from tests.support.fakes.world import FakeWorld
 from tests.support.threads import at_once
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.retry import HOLD_MS, Backoff
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.rows import CatalogHead, claim_priority

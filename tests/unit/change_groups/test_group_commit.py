@@ -14,8 +14,8 @@ import pytest
 from tests.support.catalog import complete, fakes, fresh
 from tests.support.faults import Faulty
 from tests.support.threads import at_once
-from turnstile.catalog.changes.commit import Committer, Edit
-from turnstile.catalog.changes.group_commit import ChangeQueue, WaitingChange
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import ChangeQueue, Edit, WaitingChange
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.grouping import GROUP_CHANGES
 from turnstile.catalog.core.paths import Path

@@ -104,7 +104,7 @@ def test_i9_a_reset_to_a_head_that_was_replaced_before_the_mark_is_refused_at_on
     world.refs.write(begin_sweep(KEY, at.created, world.clock.now - 1))
     services = fresh(world)
     if not queued:
-        monkeypatch.setattr(services.committer, "_queue", None)
+        monkeypatch.setattr(services.committer, "_queued", False)
     began = world.clock.now
     with pytest.raises(NotFound, match="at the HEAD that was replaced at") as refused:
         services.resetter.reset("main", AsOf(head=past))

@@ -16,7 +16,7 @@ from tests.support.examples import examples
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, everything, names_at, put_namespaces
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.rows import RECENT, drop_catalog, forget_catalog
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices

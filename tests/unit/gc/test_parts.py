@@ -12,7 +12,7 @@ from tests.support.catalog import complete, create, fakes, fresh
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash
 from tests.support.gc import DAY, days, everything
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf

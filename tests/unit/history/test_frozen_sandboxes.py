@@ -12,8 +12,9 @@ from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of,
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import before_next_write
 from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, names_at, put_namespaces
-from turnstile.catalog.changes.commit import OUTLIVED_MS, Edit
+from turnstile.catalog.changes.attempts import OUTLIVED_MS
 from turnstile.catalog.changes.idempotency import IdempotentCommitter
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.request_rows import REQUEST_KEPT_S
 from turnstile.catalog.reader import View

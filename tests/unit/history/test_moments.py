@@ -10,7 +10,7 @@ import pytest
 from tests.support.catalog import LAKE, MAIN, counted, create, fakes, fresh
 from tests.support.gc import DAY, days
 from tests.support.queries import Thing, catalog_with, finder
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import IcebergTable, Namespace, Table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.history.core import AsOf

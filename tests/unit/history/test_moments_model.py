@@ -17,7 +17,7 @@ from tests.support.catalog import LAKE, fakes, fresh
 from tests.support.examples import examples
 from tests.support.gc import DAY
 from turnstile.access.authorizer import Authorizer, Need, Target
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace, Table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.history.core import AsOf

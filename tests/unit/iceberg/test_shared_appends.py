@@ -301,7 +301,7 @@ def test_appends_of_a_group_wait_for_a_rewrite_that_has_its_turn(lake: Lake) -> 
 
 
 def give_turn(lake: Lake, until_ms: int) -> None:
-    from turnstile.catalog.changes.commit import Edit
+    from turnstile.catalog.changes.waiting import Edit
     from turnstile.iceberg.tables import entity_at
 
     def change(view: Any) -> Edit:

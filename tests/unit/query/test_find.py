@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.catalog import counted, fakes, fresh
 from tests.support.examples import examples
 from tests.support.queries import Thing, catalog_with, entity, find_all, finder, naive
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Entity, IcebergTable
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree

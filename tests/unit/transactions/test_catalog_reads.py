@@ -15,7 +15,8 @@ from tests.support.catalog import fakes, fresh, head_of, names
 from tests.support.fakes import delta
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.store.transactions import Client, Refused, drop, group, new_namespace, read, rename
-from turnstile.catalog.changes.commit import CatalogChange, Edit
+from turnstile.catalog.changes.commit import CatalogChange
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.find import whole_answer

@@ -14,9 +14,10 @@ from tests.support.fakes import delta
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.store import transactions
 from tests.support.store.transactions import Client, Refused, drop, group, new_namespace, rename
-from turnstile.catalog.changes.commit import CatalogChange, Edit
+from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import Composition, DraftView, GroupChange
 from turnstile.catalog.changes.transactions import Applied
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
@@ -272,7 +273,7 @@ def test_i3_a_transaction_that_is_not_remembered_is_known_by_an_entry_and_unknow
         Ratifier(lake.world).commit(lake.append(lake.t, version, f"later-{version}"))
     Publisher(lake.world, keep=Keep(named=0, tickets=0)).publish(lake.t)
     assert not any(entry.group for entry in head_of(lake.world, lake.t).tail), "or the test shows nothing"
-    with pytest.raises(OutcomeUnknown, match="not remembered"):
+    with pytest.raises(OutcomeUnknown, match="no longer recorded"):
         Client(lake.services).commit([rename(lake.services, "u", "w")], request)
 
 

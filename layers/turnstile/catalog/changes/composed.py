@@ -19,7 +19,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import CatalogChange, Edit
+from turnstile.catalog.changes.commit import CatalogChange
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Entity, Table, kind_of
 from turnstile.catalog.core.index import IndexEntry, LayeredIndex
 from turnstile.catalog.core.paths import Path, key_of

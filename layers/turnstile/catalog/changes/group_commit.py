@@ -21,77 +21,25 @@ crash of each alone would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import copy_context
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.grouping import GROUP_CHANGES, Completion, Judgement, Swap, completion_of, joins
+from turnstile.catalog.changes.attempts import CommitAttempts, DraftCommit, LostSwap
+from turnstile.catalog.changes.retry import Backoff, PriorityClaim
+from turnstile.catalog.changes.waiting import ChangeQueue, WaitingChange
+from turnstile.catalog.core.grouping import Completion, Judgement, Swap, completion_of, joins
 from turnstile.catalog.core.rows import CatalogHead, head_after
 from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import OutcomeUnknown, TooLarge
-from turnstile.store.core.writes import Row
-from turnstile.store.queue import WAITING_MOST, Line, Waiting, WaitingQueue, copy_of
-
-if TYPE_CHECKING:
-    from turnstile.catalog.changes.commit import CommitAttempts, DraftCommit, Edit, LostSwap, RejectionHandler
-    from turnstile.catalog.changes.retry import Backoff, PriorityClaim
-    from turnstile.catalog.reader import CatalogReader
-    from turnstile.store.ports import World
+from turnstile.store.ports import World
+from turnstile.store.queue import Line, copy_of
 
 FREE_ROUNDS: Final = 2
 """Attempts after which a leader pauses in any case: the second one has read the row, and completes
 every change that the first could not."""
-
-Judge = Callable[[Tree | None], "Edit | None"]
-"""Authorizes a change in a tree and computes it; None: there is no such catalog. Raises the reason
-for refusing the change."""
-
-Lead = Callable[[Line["WaitingChange"]], None]
-
-
-class WaitingChange(Waiting[Tree]):
-    """A change in a line.
-
-    Args:
-        judge: called in any thread, as often as the swap needs, with the context of the thread that
-            made this.
-        on_rejected: as of ``Committer.commit``.
-        row: the catalog's, if it was read after the change was asked for.
-        since: when the first thing that the change depends on was read or written (ms).
-
-    It is ``alone`` to find out whether it is the one that is too large.
-    """
-
-    def __init__(self, judge: Judge, on_rejected: RejectionHandler | None, row: Row | None, since: int) -> None:
-        super().__init__()
-        self.row = row
-        self.since = since
-        self._judge = judge
-        self._on_rejected = on_rejected
-        self._context = copy_context()
-
-    def judge(self, tree: Tree | None) -> Edit | None:
-        return self._context.run(self._judge, tree)
-
-    def handle_rejection(self, rows: Mapping[int, Row | None]) -> None:
-        """Handles the rows of the change that refused. Raises the reason for refusing the
-        change."""
-        if self._on_rejected is not None:
-            self._context.run(self._on_rejected, rows)
-
-
-class ChangeQueue(WaitingQueue[WaitingChange]):
-    """The changes that wait in a process, by catalog. Safe for threads."""
-
-    def __init__(self, most: int = WAITING_MOST) -> None:
-        super().__init__(GROUP_CHANGES, "changes of the catalog", most)
-
-    def commit(self, catalog: str, change: WaitingChange, lead: Lead, patience_ms: int) -> Tree:
-        """Returns the tree that has ``change``, whichever thread led. Raises as ``apply``."""
-        self.apply(catalog, change, lead, patience_ms)
-        return change.outcome()
 
 
 class _Judged(msgspec.Struct, frozen=True):
@@ -241,7 +189,7 @@ class GroupTurn:
         at = CatalogHead.from_row(self._row)
         since = min(each.change.since for each in judged if each.judgement is Judgement.CHANGES)
         try:
-            lost = self._attempts.swap_all(at, drafts, since, self._priority.id)
+            lost = self._attempts.swap(at, drafts, since, self._priority.id)
         except TooLarge as error:
             return self._too_large(error, judged)
         except OutcomeUnknown as error:

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 import msgspec
 
-from turnstile.catalog.changes.commit import ChangeFunction, Committer, Edit, RejectionHandler
+from turnstile.catalog.changes.commit import ChangeFunction, Committer
+from turnstile.catalog.changes.waiting import Edit, RejectionHandler
 from turnstile.catalog.core.request_rows import DONE, RequestOutcome, request_row
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import ErrorType, TurnstileError

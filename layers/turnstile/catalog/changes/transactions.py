@@ -29,8 +29,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from turnstile.catalog.changes.commit import MAX_ROWS, Committer, Edit
+from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.composed import Composition, GroupChange, RefusedChange
+from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogReads
 from turnstile.catalog.reader import View

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.catalog.changes.commit import Edit
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.clone.copies import (
     Copier,
     CopyRequest,

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.catalog.changes.commit import MAX_ROWS
+from turnstile.catalog.changes.waiting import MAX_ROWS
 from turnstile.catalog.clone.core import cannot_clone, check_apart, needs_of
 from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table, without_head
 from turnstile.catalog.core.location_rows import MAX_CLONES, HeldLocation, Location

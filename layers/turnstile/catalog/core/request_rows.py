@@ -20,7 +20,7 @@ from turnstile.store.core.writes import Insert, new_row
 
 REQUEST_KEPT_S: Final = 86_400
 """How long a request is remembered after its first response, in seconds: much longer than another
-sandbox can be working on the same request (``catalog.changes.commit.OUTLIVED_MS``, and the time
+sandbox can be working on the same request (``catalog.changes.attempts.OUTLIVED_MS``, and the time
 that a swap is on its way).
 """
 

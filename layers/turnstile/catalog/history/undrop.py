@@ -21,7 +21,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.commit import MAX_ROWS, Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import needs_of
 from turnstile.catalog.core.entities import IcebergTable, IcebergView, Table
 from turnstile.catalog.core.location_rows import (

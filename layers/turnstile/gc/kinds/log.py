@@ -7,7 +7,8 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from turnstile.catalog.changes.commit import Committer, Edit
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.pointer import POINTER, POINTER_BYTES, pointed_version
