@@ -44,9 +44,10 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.core.writes.ratify import raise_floor
 from turnstile.delta.core.writes.shared import GROUP_COMMITS
+from turnstile.delta.prepare import Prepared
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.shared_commits import CommitQueue, Prepared, WaitingCommit
+from turnstile.delta.shared_commits import CommitQueue, WaitingCommit
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Insert, Row, Write, new_row
@@ -152,7 +153,7 @@ def run_heat(way: str, writers: int, processes: int, seconds: float) -> Heat:
         for each in worlds
     ]
     for ratifier in ratifiers:
-        ratifier.head(TABLE)
+        ratifier.heads.read(TABLE)
     meter.start()
 
     def writer(number: int) -> None:

@@ -36,7 +36,7 @@ def test_every_clause_action_and_branch_is_on_the_list_once() -> None:
 @pytest.mark.parametrize(
     "mutant",
     [
-        "turnstile.delta.ratify: _decide: sum self._limits.identity_days - 1",
+        "turnstile.delta.prepare: _decide: sum self._limits.identity_days - 1",
         "turnstile.api.unity.credentials: _free: term claim.marker and own",
         "turnstile.iceberg.commits: _change: member access=before.access",
         "turnstile.iceberg.append_merger: _new_manifests: check _require(entry[manifests.SEQUENCE] == ",

@@ -93,7 +93,7 @@ class Table:
         world.refs.write(Insert(row, (new_row("I2"),)))
         if owned:
             self.own(id)
-        self.ratifier.facts(id)
+        self.ratifier.heads.facts(id)
 
     def supports(self, *features: str) -> None:
         """Give the table these features, without a commit."""

@@ -9,10 +9,9 @@ from typing import Any
 from tests.support.delta_table import Table, inline_request
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.decide import Conflict
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRefused
 from turnstile.delta.transactions.journal import Journal
 from turnstile.store.ports import World
 

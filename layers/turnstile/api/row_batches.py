@@ -166,7 +166,7 @@ class RowBatchHandler:
         found = here.open_loader.find(*table_names(catalog, namespace, table))
         if isinstance(found, RegisteredTable):
             raise without_head(found.table, "write it where its commits are made, or import it")
-        here.ratifier.remember(found)
+        here.ratifier.heads.remember(found)
         here.authorizers.tables.authorize(self._principal, (modify_table,), found.table_id)
         return found.catalog, found.table_id
 

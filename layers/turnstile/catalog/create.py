@@ -31,7 +31,7 @@ from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.ratify import timestamp_ahead
+from turnstile.delta.prepare import timestamp_ahead
 from turnstile.rights.grants import OPERATOR, Access, Principal, owner_for
 from turnstile.store.core.errors import (
     ErrorType,

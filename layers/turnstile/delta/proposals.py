@@ -14,6 +14,7 @@ from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest
 from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file
 from turnstile.store.core.rows import app_key
+from turnstile.store.core.writes import Change, Insert
 
 Describe = Callable[[str, DeltaMetadata, Content, int], DeltaMetadata]
 """Makes the table metadata after a commit from the metadata before it (id and value), the commit's
@@ -46,6 +47,36 @@ class CommitRequest(msgspec.Struct, frozen=True):
     describe: Describe | None = None
     always: bool = False
     holder: str = ""
+
+
+SLACK_MAX = 1_000_000
+"""By how many versions a read may be declared to be behind: more than any transaction lasts."""
+
+
+class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A table that the transaction read and does not write: no more than ``slack`` commits may have
+    been ratified since ``version`` (LakeVilla, rule R1, section 4.3). With a ``predicate`` earlier
+    ones count only if they may have changed a row that satisfies it.
+    """
+
+    table_id: str
+    version: int
+    slack: int = 0
+    predicate: str = ""
+
+
+class GroupRequest(msgspec.Struct, frozen=True):
+    """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it
+    writes, and the tables that it only read. ``entry``: the change of its entry in the journal by
+    the same write (``delta.transactions.journal``). ``rows``: further rows that the same write
+    makes, in refs.
+    """
+
+    id: str
+    commits: tuple[CommitRequest, ...]
+    reads: tuple[ReadVersion, ...] = ()
+    entry: Change | None = None
+    rows: tuple[Insert, ...] = ()
 
 
 def check_request(request: CommitRequest) -> None:

@@ -21,45 +21,23 @@ cached row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import Final
 
 from turnstile.delta.commits import head_of
-from turnstile.delta.core.content import Uses
-from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
+from turnstile.delta.core.decide import CONTENDED, Conflict, Ratified, Refused, excludes_earlier
 from turnstile.delta.core.head import TableHead, newest, tail_by_version
 from turnstile.delta.core.writes.shared import GROUP_COMMITS, SharedWrite, share
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.prepare import Prepared, Preparer
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Accepted
 from turnstile.store.queue import LeftLine, Line, Waiting, WaitingQueue, copy_of
 
-if TYPE_CHECKING:
-    from turnstile.delta.ratify import Ratifier
-
 PATIENCE_MS: Final = 2_000
 """How long a commit waits in a line that does not move; then it is written alone."""
 
 Answer = Ratified | Conflict | Refused
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A proposal that was validated and may be written. ``uses``: the needs of its commit on the
-    table, if it is validated again after the metadata has changed. ``clock_behind``: the form of a
-    ticket (``ticket_change``).
-    """
-
-    request: CommitRequest
-    proposal: Proposal
-    uses: Uses | None = None
-    clock_behind: bool = False
-
-    @property
-    def table_id(self) -> str:
-        return self.request.table_id
 
 
 class WaitingCommit(Waiting[Answer]):
@@ -103,19 +81,19 @@ class CommitQueue:
     def __init__(self, queue: WaitingQueue[WaitingCommit] | None = None) -> None:
         self._queue = queue or new_queue()
 
-    def commit(self, ratifier: Ratifier, prepared: Prepared) -> Answer:
+    def commit(self, preparer: Preparer, prepared: Prepared) -> Answer:
         """Returns the decision on a commit, whichever thread writes it. Raises as
         ``Ratifier.commit``."""
         waiting = WaitingCommit(prepared)
         try:
-            self._apply(self._queue, ratifier, waiting)
+            self._apply(self._queue, preparer, waiting)
         except LeftLine:
-            self._apply(new_queue(), ratifier, waiting)
+            self._apply(new_queue(), preparer, waiting)
         return waiting.outcome()
 
-    def _apply(self, queue: WaitingQueue[WaitingCommit], ratifier: Ratifier, waiting: WaitingCommit) -> None:
+    def _apply(self, queue: WaitingQueue[WaitingCommit], preparer: Preparer, waiting: WaitingCommit) -> None:
         def lead(line: Line[WaitingCommit]) -> None:
-            CommitTurn(ratifier, queue, line, waiting).run()
+            CommitTurn(preparer, queue, line, waiting).run()
 
         queue.apply(waiting.prepared.table_id, waiting, lead, PATIENCE_MS)
 
@@ -130,10 +108,11 @@ class CommitTurn:
     thread."""
 
     def __init__(
-        self, ratifier: Ratifier, queue: WaitingQueue[WaitingCommit], line: Line[WaitingCommit], own: WaitingCommit
+        self, preparer: Preparer, queue: WaitingQueue[WaitingCommit], line: Line[WaitingCommit], own: WaitingCommit
     ) -> None:
-        self._ratifier = ratifier
-        self._world = ratifier.world
+        self._preparer = preparer
+        self._heads = preparer.heads
+        self._world = preparer.world
         self._queue = queue
         self._line = line
         self._own = own
@@ -161,7 +140,7 @@ class CommitTurn:
         back; returns the row, if it is known."""
         shared = self._write_of(group)
         if shared is None:
-            self._judge(group, group[:1], self._ratifier.head(self._table_id))
+            self._judge(group, group[:1], self._heads.read(self._table_id))
             return None
         members = [group[index] for index in shared.members]
         try:
@@ -171,14 +150,14 @@ class CommitTurn:
                 waiting.fail(error)
             return None
         row = response.row
-        head = self._ratifier.remember(head_of(row, self._table_id))
+        head = self._heads.remember(head_of(row, self._table_id))
         if isinstance(response, Accepted):
             _settle_ratified(members, head)
         else:
             for waiting in members:
                 waiting.lost = waiting.lost or response.uncertain
             if head.undecided:
-                head = self._ratifier.remember(settle_one(self._world, head, self._ratifier.pause))
+                head = self._heads.remember(settle_one(self._world, head, self._preparer.pause))
                 row = None
         self._judge([waiting for waiting in group if not waiting.is_settled], [*members, group[0]], head)
         return row
@@ -188,7 +167,11 @@ class CommitTurn:
         first = group[0].prepared
         row = self._line.row
         if row is None:
-            return None if self._ratifier.is_taken(first) else SharedWrite(self._ratifier.change(first), (0,))
+            return (
+                None
+                if self._heads.is_taken(first.table_id, first.proposal)
+                else SharedWrite(self._preparer.change(first), (0,))
+            )
         return share(row, [waiting.prepared.proposal for waiting in group], self._world.clock.now_ms())
 
     def _judge(self, group: Sequence[WaitingCommit], tried: Sequence[WaitingCommit], head: TableHead) -> None:
@@ -197,13 +180,13 @@ class CommitTurn:
         for waiting in group:
             waiting.tries += waiting in tried
             try:
-                following = self._ratifier.redecide(waiting.prepared, head)
+                following = self._preparer.redecide(waiting.prepared, head)
             except TurnstileError as error:
                 waiting.fail(error)
                 continue
             if not isinstance(following, Prepared):
                 waiting.answer(following)
-            elif waiting.tries < self._ratifier.attempts:
+            elif waiting.tries < self._preparer.attempts:
                 waiting.prepared = following
             else:
                 waiting.answer(CONTENDED)

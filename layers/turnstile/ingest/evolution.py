@@ -18,8 +18,8 @@ from typing import Final
 from turnstile.delta.core.decide import Refused, not_active
 from turnstile.delta.core.head import ACTIVE
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.transactions.groups import GroupRatified, GroupRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatified
 from turnstile.ingest.core.evolution import new_columns, with_columns
 from turnstile.ingest.turns import CHANGING, RowsRequest, convert
 from turnstile.ingest.writing import ENGINE, Tools, current_head, require_inline

@@ -29,8 +29,8 @@ from turnstile.delta.commits import check_readable, head_of, read_head
 from turnstile.delta.core.content import PRODUCER_APP
 from turnstile.delta.core.decide import CONTENDED, Refused, find_identity, not_active
 from turnstile.delta.core.head import ACTIVE, TableHead, tail_by_version
-from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.transactions.groups import GroupRatified, GroupRequest, RowsTaken
+from turnstile.delta.proposals import CommitRequest, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatified, RowsTaken
 from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.bodies import rows_of, split_rows
 from turnstile.ingest.core.errors import InvalidRows, VersionUnknown, require_time

@@ -23,7 +23,7 @@ from turnstile.delta.core.protocols import features, is_managed
 from turnstile.delta.core.schemas import Unreadable, columns_of
 from turnstile.delta.log.lines import DamagedLog, broken
 from turnstile.delta.log.state import LogState, read_state
-from turnstile.delta.ratify import TimestampAhead
+from turnstile.delta.prepare import TimestampAhead
 from turnstile.delta.soundness.judge import judge
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import Limits

@@ -26,10 +26,9 @@ from turnstile.delta.core.head import TableHead, new_head_row, tail_by_version
 from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.core.undecided import LARGE_MAX
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRefused
 from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.delta.undecided import settle_one
 from turnstile.planning.reads import CommitJudge

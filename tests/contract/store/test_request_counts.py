@@ -61,7 +61,7 @@ class Table:
         self.world.objs.put(
             Obj(self.world.space.objs("main"), metadata, METADATA.name, msgspec.json.encode(first), created_us=1)
         )
-        self.ratifier._metadata.get("main", metadata)
+        self.ratifier.preparer._metadata.get("main", metadata)
         row = new_head_row(
             key=self.world.space.table(self.id),
             table_id=self.id,
@@ -76,7 +76,7 @@ class Table:
             managed=True,
         )
         self.world.refs.write(Insert(row, (new_row("I2"),)))
-        self.ratifier.facts(self.id)
+        self.ratifier.heads.facts(self.id)
         self.units.sent.clear()
 
     @property
@@ -136,10 +136,10 @@ def test_i2_a_warm_inline_commit_is_one_request_when_another_commit_is_that_vers
 
 
 def test_i2_a_warm_inline_commit_is_one_request_when_a_winner_that_was_not_seen_is_that_version(table: Table) -> None:
-    seen = table.ratifier._seen.get(table.id)
+    seen = table.ratifier.heads._seen.get(table.id)
     table.inline(1)
     assert seen is not None
-    table.ratifier._seen.put(table.id, seen)  # another process ratified version 1
+    table.ratifier.heads._seen.put(table.id, seen)  # another process ratified version 1
     answer = table.inline(1)
     assert isinstance(answer, Conflict) and answer.winners[0].entry.data
     assert table.sent == ["UpdateItem"]
@@ -203,11 +203,11 @@ def test_i1_a_ticket_is_one_request(table: Table) -> None:
 
 
 def test_i7_a_ticket_from_a_clock_that_is_behind_is_one_request_where_the_last_timestamp_was_seen(table: Table) -> None:
-    seen = table.ratifier._seen.get(table.id)
+    seen = table.ratifier.heads._seen.get(table.id)
     assert isinstance(table.inline(None, ict=5), Ratified)
     assert table.sent == ["UpdateItem"]
     assert seen is not None
-    table.ratifier._seen.put(table.id, msgspec.structs.replace(seen, last_ict=0))
+    table.ratifier.heads._seen.put(table.id, msgspec.structs.replace(seen, last_ict=0))
     assert isinstance(table.inline(None, ict=6), Ratified)
     assert table.sent == ["UpdateItem", "UpdateItem"]
 

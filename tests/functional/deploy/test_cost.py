@@ -64,7 +64,7 @@ class Counted:
         self.metered = metered(self.world, self.meter)
         self.ratifier = Ratifier(self.metered)
         self._random = Random(3)
-        self.ratifier.facts(self.table.id)
+        self.ratifier.heads.facts(self.table.id)
         self.used: dict[str, Usage] = {}
 
     def count(self, step: str, do: Any) -> None:

@@ -18,11 +18,11 @@ from tests.support.gc import collect
 from turnstile.access.clients import Clients
 from turnstile.adapters.dynamo.models import KINDS as STORED
 from turnstile.api.doctor.damage import KINDS
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.sweep import Sweeper
-from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.rights.grants import Principal
 from turnstile.store.core.limits import Limits

@@ -13,9 +13,9 @@ from tests.support.access.realm import Realm
 from tests.support.fakes import delta
 from tests.support.v1 import NOBODY, Pair
 from turnstile.delta.core.undecided import LARGE_MAX
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier
 from turnstile.store.core.evaluate import clone
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Change, Insert, new_row

@@ -24,11 +24,10 @@ from turnstile.delta.core.decide import Conflict, Refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import JournalRow
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.ratify import TimestampAhead
+from turnstile.delta.prepare import TimestampAhead
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
 from turnstile.delta.transactions.cuts import Cuts
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRefused
 from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.planning.reads import CommitJudge
 from turnstile.store.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict

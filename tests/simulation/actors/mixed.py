@@ -21,8 +21,9 @@ from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
+from turnstile.delta.proposals import GroupRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 

@@ -19,9 +19,9 @@ from tests.support.fakes import delta
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.identity import Outcome
+from turnstile.delta.prepare import Prepared, TimestampAhead
 from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.ratify import TimestampAhead
-from turnstile.delta.shared_commits import CommitTurn, Prepared, WaitingCommit, new_queue
+from turnstile.delta.shared_commits import CommitTurn, WaitingCommit, new_queue
 from turnstile.store.core.errors import (
     InvalidCommit,
     NotFound,
@@ -299,15 +299,15 @@ def _together(
 ) -> list[Callable[[], Any]]:
     """The results of commits that wait in one line of a process. ``knows``: its first leader has
     the row of a write that ended before they came."""
-    ratifier = sandbox.ratifier
+    preparer = sandbox.ratifier.preparer
     queue = new_queue()
     line = Line[WaitingCommit]()
-    row = ratifier.world.refs.read(ratifier.world.space.table(table_id)) if knows else None
+    row = preparer.world.refs.read(preparer.world.space.table(table_id)) if knows else None
     answers: list[Callable[[], Any]] = []
     waiting: list[WaitingCommit] = []
     for request in requests:
         try:
-            prepared = ratifier.prepare(request)
+            prepared = preparer.prepare(request)
         except TurnstileError as error:
             answers.append(partial(_raise, error))
             continue
@@ -320,7 +320,7 @@ def _together(
     line.row = row
     for own in waiting:
         if not own.is_settled:
-            CommitTurn(ratifier, queue, line, own).run()
+            CommitTurn(preparer, queue, line, own).run()
     return answers
 
 

@@ -10,8 +10,7 @@ from tests.simulation.auditors.record import Violation, audits
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import ABORTED, COMMITTED
 from turnstile.delta.core.undecided import GroupRow
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRequest
+from turnstile.delta.proposals import GroupRequest, ReadVersion
 
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State

@@ -43,8 +43,8 @@ def without(path: str, *clauses: str) -> Callable[[], Any]:
     return lambda: swapped(path, forgetful)
 
 
-NAMED = "turnstile.delta.ratify.named_change"
-TICKET = "turnstile.delta.ratify.ticket_change"
+NAMED = "turnstile.delta.prepare.named_change"
+TICKET = "turnstile.delta.prepare.ticket_change"
 FLOOR = "turnstile.delta.publish.raise_floor"
 SWAP = "turnstile.catalog.changes.attempts.swap_head"
 

@@ -204,7 +204,7 @@ def _unmarked_but_once(mark: Callable[..., Any]) -> Callable[..., Any]:
 
 
 RESERVATION_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
-    "reservations: without 'unreserved'": (without("turnstile.delta.ratify.named_change", "unreserved"), "I18"),
+    "reservations: without 'unreserved'": (without("turnstile.delta.prepare.named_change", "unreserved"), "I18"),
     "reservations: without 'same register'": (
         without("turnstile.delta.transactions.reservations.keep", "same register"),
         "I18",

@@ -145,7 +145,7 @@ class Reused(Tables):
 
 def _any_name_at_any_version() -> Any:
     """A staged file is ratified as any proposed version."""
-    return swapped("turnstile.delta.ratify.name_below", lambda _: lambda request: None)
+    return swapped("turnstile.delta.prepare.name_below", lambda _: lambda request: None)
 
 
 @contextmanager

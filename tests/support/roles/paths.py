@@ -55,9 +55,8 @@ from turnstile.api.light_work import ALL, EVERY
 from turnstile.catalog.core.policies import Level, policy_of
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest
 from turnstile.delta.publish import Publisher
-from turnstile.delta.transactions.groups import GroupRequest
 from turnstile.iceberg.core.expiry import EXPIRE, MAX_SNAPSHOT_AGE, REMOVE
 from turnstile.iceberg.core.files.manifest_rewrite import MIN_COUNT, REWRITE
 from turnstile.store.core.names import published_path, staged_path

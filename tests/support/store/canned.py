@@ -177,7 +177,7 @@ class WarmCommit:
     def warm(self, ratifier: Ratifier) -> None:
         """Has a process know the table as it was before the commit, which it proposes again and
         again: else it would only read."""
-        ratifier.remember(self.before)
+        ratifier.heads.remember(self.before)
 
     def _propose(self, version: int, content: bytes) -> dict[str, Any]:
         body = {"version": version, "base": version - 1, "inline": {"content": content.decode()}}

@@ -36,10 +36,9 @@ from turnstile.catalog.query.find import token_kind_of
 from turnstile.coordination.core.named_ref import token_of
 from turnstile.delta.core import head, pointer, segments, undecided
 from turnstile.delta.core.reservations import holder_of, owner_of
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest
 from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.delta.transactions import journal
-from turnstile.delta.transactions.groups import GroupRequest
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.fleet.core import decisions
 from turnstile.iceberg import files as iceberg_files

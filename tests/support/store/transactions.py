@@ -11,10 +11,9 @@ from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 

@@ -71,7 +71,7 @@ def ratifier(table: Table, refs: Disturbed, seen: TableHead | None = None) -> Ra
     plain = table.world
     moved = type(plain)(refs, plain.objs, plain.storages, plain.clock, plain.ids, plain.space)  # type: ignore[arg-type]
     service = Ratifier(moved)
-    service.remember(seen or table.head)
+    service.heads.remember(seen or table.head)
     return service
 
 
@@ -84,7 +84,7 @@ def test_i3_a_lost_commit_is_never_taken_for_a_won_one_and_costs_one_request(
     before = table.head
     table.inline()
     service = ratifier(table, table.world.refs, table.head if sees_winner else before)  # type: ignore[arg-type]
-    service._metadata.get("main", before.metadata)
+    service.preparer._metadata.get("main", before.metadata)
     table.world.refs.requests.clear()
     answer = service.commit(inline_request(table, 1, "mine"))
     assert isinstance(answer, Conflict) and answer.latest == 1
@@ -104,7 +104,7 @@ class Forgetful:
 @pytest.mark.parametrize("version", [1, None])
 def test_i2_a_table_that_is_forgotten_is_decided_by_its_row(table: Table, version: int | None) -> None:
     service = ratifier(table, table.world.refs)  # type: ignore[arg-type]
-    service._seen = Forgetful()  # type: ignore[assignment]
+    service.heads._seen = Forgetful()  # type: ignore[assignment]
     answer = service.commit(inline_request(table, version, "mine", base=0))
     assert isinstance(answer, Ratified) and answer.version == 1
 
@@ -167,7 +167,7 @@ def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a
         patience = Patience(deadline_s=60 if says is None else 0.3, first_s=0.001, longest_s=0.002)
         refs = DynamoRefs(client, "refs", realm="test", patience=patience)
         service = ratifier(table, refs, before)  # type: ignore[arg-type]
-        service._metadata.get("main", table.head.metadata)
+        service.preparer._metadata.get("main", table.head.metadata)
         if says is not None:
             with pytest.raises(says):
                 service.commit(request)

@@ -15,8 +15,8 @@ from turnstile.delta.commits import ContentMissing, content_of
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.head import TableHead, tail_by_version
 from turnstile.delta.core.writes.ratify import raise_floor
+from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher, publish_version
-from turnstile.delta.ratify import CommitRequest
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.evaluate import apply_actions, clone

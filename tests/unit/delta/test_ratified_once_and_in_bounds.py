@@ -14,8 +14,10 @@ from turnstile.delta.commits import inline_contents
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import MAX_APPS
 from turnstile.delta.core.writes.ratify import FORGOTTEN_MAX, named_change
+from turnstile.delta.prepare import TimestampAhead
+from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import STEP, Publisher
-from turnstile.delta.ratify import CommitRequest, Ratifier, TimestampAhead
+from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import InvalidCommit, NotFound
 from turnstile.store.core.limits import Limits
 

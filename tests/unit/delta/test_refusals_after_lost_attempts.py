@@ -70,7 +70,7 @@ class Late:
 def ratifier(table: Table, refs: Any, objs: Any = None) -> Ratifier:
     plain = table.world
     service = Ratifier(World(refs, objs or plain.objs, plain.storages, plain.clock, plain.ids, plain.space))
-    service.remember(table.head)
+    service.heads.remember(table.head)
     return service
 
 

@@ -18,8 +18,9 @@ from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
-from turnstile.delta.ratify import CommitRequest, Ratifier
+from turnstile.delta.ratify import Ratifier
 from turnstile.gc.collector import Collector
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.names import published_path, staged_file, staged_path

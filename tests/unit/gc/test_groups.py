@@ -12,8 +12,9 @@ import pytest
 from tests.support.delta_table import Table, inline_request, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import DAY, days
+from turnstile.delta.proposals import GroupRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 

@@ -17,12 +17,11 @@ from tests.support.fakes.world import copied
 from turnstile.delta.core.pointer import POINTER
 from turnstile.delta.log.files import list_log
 from turnstile.delta.past import version_at
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.soundness.checkpoints import SIDECARS
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace

@@ -15,9 +15,9 @@ from tests.support.faults import Crash, before_next_write
 from tests.support.gc import collect, days, everything
 from tests.support.groups import journal
 from turnstile.delta.core.journal_rows import JournalRow
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatified, GroupRatifier
 from turnstile.delta.transactions.journal import Announcement
 from turnstile.gc.collector import Report
 from turnstile.store.core.errors import StateConflict

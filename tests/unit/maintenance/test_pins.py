@@ -17,10 +17,9 @@ from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.history.core import AsOf, NamedSnapshot
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.maintenance.core.pins import Marks, Pin
 from turnstile.maintenance.holders import MARGIN_MS, SKEW_MS, is_held, live, snapshots_with

@@ -95,7 +95,7 @@ def test_i1_a_version_that_another_process_ratifies_and_publishes_during_the_loo
     ratifier = server(table)
     other = Ratifier(table.world)
     request = next_commit(table, "late")
-    real = ratifier._first_look
+    real = ratifier.preparer._first_look
     assert real is not None
     overtaken: list[int] = []
     has_next = real._has_next

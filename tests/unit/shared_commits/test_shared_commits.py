@@ -62,7 +62,7 @@ class Server:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.ratifier = Ratifier(table.world)
-        self.ratifier.head(table.id)  # this process has seen the table
+        self.ratifier.heads.read(table.id)  # this process has seen the table
 
     def together(self, *requests: CommitRequest, known: bool = True) -> list[Any]:
         """What becomes of commits that wait in one line; ``known``: the line has the row that its
@@ -71,7 +71,7 @@ class Server:
         line = Line[WaitingCommit]()
         waiting = []
         for request in requests:
-            prepared = self.ratifier.prepare(request)
+            prepared = self.ratifier.preparer.prepare(request)
             assert not isinstance(prepared, Ratified | Conflict | Refused)
             waiting.append(WaitingCommit(prepared))
             line, _ = queue._join(self.table.id, waiting[-1])
@@ -79,7 +79,7 @@ class Server:
         self.table.world.refs.requests.clear()
         for each in waiting:
             if not each.is_settled:
-                CommitTurn(self.ratifier, queue, line, each).run()
+                CommitTurn(self.ratifier.preparer, queue, line, each).run()
         return [_outcome(each) for each in waiting]
 
     @property
@@ -304,7 +304,7 @@ def test_i23_a_commit_that_meets_change_after_change_gets_the_error_of_contentio
     table.world.refs.write = overtaken  # type: ignore[method-assign]
     answers = server.together(*requests)
     assert [answer.kind for answer in answers] == ["ConcurrentChange"] * 2
-    assert table.head.latest == 1 + server.ratifier.attempts
+    assert table.head.latest == 1 + server.ratifier.preparer.attempts
 
 
 def test_i6_i23_threads_of_one_process_share_writes_and_none_is_lost(table: Table) -> None:

@@ -23,11 +23,9 @@ from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Conflict
 from turnstile.delta.core.writes.ratify import Keep
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRequest
 from turnstile.rights.grants import Access
 from turnstile.store.core.errors import (
     AlreadyExists,

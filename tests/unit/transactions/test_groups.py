@@ -18,10 +18,9 @@ from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.undecided import OPEN_MS
 from turnstile.delta.core.writes.ratify import Keep
 from turnstile.delta.core.writes.state import drop_head
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, ReadVersion
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.transactions.group_reads import ReadVersion
 from turnstile.delta.transactions.groups import GroupRatifier, GroupRefused
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import (

@@ -15,9 +15,8 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.groups import appends, groups, journal, latest, ratified
 from turnstile.delta.core import journal_rows
 from turnstile.delta.core.journal_rows import JournalRow
-from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRefused, GroupRequest
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
+from turnstile.delta.transactions.groups import GroupRefused
 from turnstile.delta.transactions.journal import Announcement, Journal
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.writes import Write

@@ -15,9 +15,8 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.groups import appends, groups, latest, ratified, refused
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.proposals import CommitRequest, ReadVersion
 from turnstile.delta.publish import Publisher
-from turnstile.delta.transactions.group_reads import ReadVersion
 from turnstile.delta.transactions.groups import GroupRatifier, GroupRefused
 from turnstile.planning import reads
 from turnstile.planning.core.plans import Plan, PlannedFile, PlanStatistics

@@ -30,12 +30,12 @@ from turnstile.delta.core.undecided import (
     verdict,
 )
 from turnstile.delta.core.writes.state import drop_head
+from turnstile.delta.proposals import GroupRequest, ReadVersion
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.sweep import Sweeper
 from turnstile.delta.transactions.cuts import Cuts
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRatifier, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, Throttled
 from turnstile.store.core.evaluate import apply_actions

@@ -288,7 +288,7 @@ def commit_error(
 def conflict_details(services: Services, table_id: str, lost: Conflict, *, may_read: bool) -> dict[str, Any]:
     """Returns the part of an answer that describes a conflict for programs."""
     budget = services.limits.winners_bytes if may_read else 0
-    catalog = services.ratifier.facts(table_id).catalog
+    catalog = services.ratifier.heads.facts(table_id).catalog
     contents = inline_contents(services.world, catalog, lost.winners, budget)
     return {
         "latest": lost.latest,

@@ -85,7 +85,7 @@ class RowsAdded(msgspec.Struct, frozen=True):
 @needs_table(modify_table, of=uuid_of_path)
 def append_rows(table_id: str) -> RowsAdded:
     id = check_uuid(table_id)
-    return _append(services().ratifier.facts(id).catalog, id, functools.partial(_path_of, id))
+    return _append(services().ratifier.heads.facts(id).catalog, id, functools.partial(_path_of, id))
 
 
 @routes.route(TABLE + "/rows", methods=["POST"])
@@ -94,11 +94,11 @@ def append_rows_by_name(catalog: str, namespace: str, table: str) -> RowsAdded:
     here = services()
     names = table_names(catalog, namespace, table)
     resolved = here.reader.resolve(*names)
-    if not here.ratifier.has_facts(resolved.table_id):
+    if not here.ratifier.heads.has_facts(resolved.table_id):
         found = here.loader.find(*names)
         if isinstance(found, RegisteredTable):
             raise without_head(found.table, "write it where its commits are made, or import it")
-        here.ratifier.remember(found)
+        here.ratifier.heads.remember(found)
     return _append(resolved.catalog, resolved.table_id, lambda: (*names[1], names[2]))
 
 
@@ -106,7 +106,7 @@ def _path_of(table_id: str) -> Path:
     """The name of a table in its catalog, by its HEAD. Raises UnsupportedTable where it has
     another one."""
     here = services()
-    head = here.ratifier.head(table_id)
+    head = here.ratifier.heads.read(table_id)
     catalog, *path = head.name.split(".")
     with suppress(NotFound):
         if len(path) > 1 and here.open_reader.resolve(catalog, tuple(path[:-1]), path[-1]).table_id == table_id:

@@ -26,7 +26,8 @@ from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.catalog.query.reads import CatalogReads
 from turnstile.delta.core.journal_rows import COMMITTED, OPEN, JournalRow
-from turnstile.delta.transactions.groups import EntryRefused, GroupRatifier, GroupRequest
+from turnstile.delta.proposals import GroupRequest
+from turnstile.delta.transactions.groups import EntryRefused, GroupRatifier
 from turnstile.delta.transactions.journal import CatalogPart, Journal, settled_error, superseded_error
 from turnstile.store.core.errors import TurnstileError
 

@@ -36,12 +36,12 @@ from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogReads
 from turnstile.catalog.reader import View
 from turnstile.delta.core.decide import Ratified
+from turnstile.delta.proposals import GroupRequest
 from turnstile.delta.transactions.groups import (
     EntryRefused,
     GroupRatified,
     GroupRatifier,
     GroupRefused,
-    GroupRequest,
     OpenGroup,
     check_members,
 )

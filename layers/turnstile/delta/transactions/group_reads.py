@@ -25,27 +25,13 @@ from turnstile.delta.core.decide import Conflict, Refused, changed_since
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.undecided import has_changed
 from turnstile.delta.core.writes.ratify import unchanged_check
+from turnstile.delta.proposals import SLACK_MAX, ReadVersion
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.names import MAX_VERSION
 from turnstile.store.core.writes import Check
 
 if TYPE_CHECKING:
     from turnstile_predicates.conflicts import ChangedRead
-
-SLACK_MAX = 1_000_000
-"""By how many versions a read may be declared to be behind: more than any transaction lasts."""
-
-
-class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A table that the transaction read and does not write: no more than ``slack`` commits may have
-    been ratified since ``version`` (LakeVilla, rule R1, section 4.3). With a ``predicate`` earlier
-    ones count only if they may have changed a row that satisfies it.
-    """
-
-    table_id: str
-    version: int
-    slack: int = 0
-    predicate: str = ""
 
 
 class Judgement(Protocol):

@@ -32,32 +32,18 @@ from turnstile.delta.commits import head_of
 from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.undecided import LARGE_MAX
-from turnstile.delta.proposals import CommitRequest, check_request
+from turnstile.delta.prepare import Member, Prepared
+from turnstile.delta.proposals import GroupRequest, check_request
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.shared_commits import Prepared
-from turnstile.delta.transactions.group_reads import GroupReads, Judge, ReadVersion, check_reads
+from turnstile.delta.transactions.group_reads import GroupReads, Judge, check_reads
 from turnstile.delta.transactions.large_groups import LargeGroups
 from turnstile.delta.undecided import as_readers_see, settle
 from turnstile.store.core.errors import ErrorType, InvalidRequest, OutcomeUnknown, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import check_uuid
-from turnstile.store.core.writes import Change, Insert, Row, Write
+from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World
 from turnstile_predicates.conflicts import ChangedRead
-
-
-class GroupRequest(msgspec.Struct, frozen=True):
-    """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it
-    writes, and the tables that it only read. ``entry``: the change of its entry in the journal by
-    the same write (``delta.transactions.journal``). ``rows``: further rows that the same write
-    makes, in refs.
-    """
-
-    id: str
-    commits: tuple[CommitRequest, ...]
-    reads: tuple[ReadVersion, ...] = ()
-    entry: Change | None = None
-    rows: tuple[Insert, ...] = ()
 
 
 class GroupRatified(msgspec.Struct, frozen=True):
@@ -104,10 +90,6 @@ class GroupRefused(msgspec.Struct, frozen=True):
     members: tuple[RefusedMember, ...]
 
 
-Member = Prepared | Ratified | Conflict | Refused
-"""A member while the group is decided: to be written, or decided."""
-
-
 class GroupRatifier:
     """Decides groups of commits. Shares the caches of the single commits' ratifier. ``part``:
     tables that one transaction changes; a group of more is a large one. ``judge``: of reads with
@@ -128,7 +110,7 @@ class GroupRatifier:
         self._limits = limits or Limits()
         self._part = part
         self._judge = judge
-        self._large = LargeGroups(world, ratifier, self._limits, pause=ratifier.pause, part=part)
+        self._large = LargeGroups(world, ratifier, self._limits, pause=ratifier.preparer.pause, part=part)
 
     def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
         """Decides one group. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound, whose
@@ -194,11 +176,16 @@ class OpenGroup:
 
     def prepare(self) -> None:
         """Step 1, which decides members that their HEADs are seen to refuse."""
-        self._heads(self._ratifier.without_head(request.table_id for request in self._group.commits))
+        self._heads(self._ratifier.heads.without_head(request.table_id for request in self._group.commits))
         for index, request in enumerate(self._group.commits):
             with _naming(index):
-                self._members.append(self._ratifier.prepare(request, self._group.id))
-        taken = [at for at, member in enumerate(self._members) if _is_open(member) and self._ratifier.is_taken(member)]
+                self._members.append(self._ratifier.preparer.prepare(request, self._group.id))
+        seen = self._ratifier.heads
+        taken = [
+            at
+            for at, member in enumerate(self._members)
+            if _is_open(member) and seen.is_taken(member.table_id, member.proposal)
+        ]
         self._decide(self._read(taken))
 
     def carried_out(self, large: LargeGroups) -> GroupRatified | GroupRefused:
@@ -227,7 +214,7 @@ class OpenGroup:
         writing = [member for member in self._members if _is_open(member)]
         reads = self._reads.checks(self._world.space.table)
         entry = [self._group.entry] if self._group.entry is not None else []
-        return [*map(self._ratifier.change, writing), *reads, *entry, *self._group.rows]
+        return [*map(self._ratifier.preparer.change, writing), *reads, *entry, *self._group.rows]
 
     def decide_rejected(self, failed: Mapping[int, Row | None]) -> None:
         """Step 3, of the rows that refused, by position in ``writes``. Raises NotFound for a row
@@ -239,7 +226,7 @@ class OpenGroup:
         if last in failed:  # final, also of an attempt whose response was lost
             raise EntryRefused(failed[last])
         heads = {at: head_of(row, _table_of(self._group, at)) for at, row in failed.items()}
-        heads = settle(self._world, heads, self._ratifier.pause)
+        heads = settle(self._world, heads, self._ratifier.preparer.pause)
         read = {at - own: heads.pop(at) for at in sorted(heads) if at >= own}
         self._decide(heads)
         self._reads.decide_refused(read)
@@ -271,7 +258,7 @@ class OpenGroup:
     def catalogs(self) -> list[str]:
         """Returns the catalogs of the written tables, in the order of the request. Tables with
         cached facts cost no request."""
-        return [self._ratifier.facts(request.table_id).catalog for request in self._group.commits]
+        return [self._ratifier.heads.facts(request.table_id).catalog for request in self._group.commits]
 
     def fail_contended(self) -> None:
         """No attempt was accepted."""
@@ -313,7 +300,7 @@ class OpenGroup:
             member = self._members[index]
             if _is_open(member):
                 with _naming(index):
-                    self._members[index] = self._ratifier.redecide(member, self._ratifier.remember(head))
+                    self._members[index] = self._ratifier.preparer.redecide(member, self._ratifier.heads.remember(head))
 
     def _read(self, indexes: Sequence[int]) -> dict[int, TableHead]:
         """The HEADs of the members at ``indexes`` that are to be written: one request, none for
@@ -327,12 +314,12 @@ class OpenGroup:
         keys = {id: self._world.space.table(id) for id in table_ids}
         rows = self._world.refs.read_many(list(keys.values())) if keys else {}
         heads = as_readers_see(self._world, {id: head_of(rows.get(key), id) for id, key in keys.items()})
-        return {id: self._ratifier.remember(head) for id, head in heads.items()}
+        return {id: self._ratifier.heads.remember(head) for id, head in heads.items()}
 
     def _ratified_at(self, member: Prepared, head: TableHead | None) -> Ratified:
         if head is None:
-            return self._ratifier.remember_accepted(member)
-        decision = self._ratifier.redecide(member, head)
+            return self._ratifier.heads.remember_accepted(member.table_id, member.proposal)
+        decision = self._ratifier.preparer.redecide(member, head)
         if not isinstance(decision, Ratified):
             raise TurnstileError(f"table {member.table_id} lacks a commit of a group that was accepted")
         return msgspec.structs.replace(decision, replayed=decision.place is None)

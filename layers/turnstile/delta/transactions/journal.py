@@ -28,14 +28,12 @@ import msgspec
 
 from turnstile.delta.core import journal_rows as rows
 from turnstile.delta.core.journal_rows import ABORTED, COMMITTED, OPEN, JournalRow
-from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
 from turnstile.delta.transactions.groups import (
     EntryRefused,
     GroupRatified,
     GroupRatifier,
     GroupRefused,
-    GroupRequest,
     check_group,
     check_members,
 )

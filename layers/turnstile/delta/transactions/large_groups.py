@@ -22,7 +22,7 @@ decides, and not the coordinator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -46,8 +46,9 @@ from turnstile.delta.core.undecided import (
     remove,
     undecided_of,
 )
+from turnstile.delta.prepare import Member, Prepared
+from turnstile.delta.proposals import GroupRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.shared_commits import Prepared
 from turnstile.delta.transactions.group_reads import GroupReads
 from turnstile.delta.undecided import settle
 from turnstile.store.core.errors import OutcomeUnknown, Throttled, TurnstileError
@@ -56,9 +57,6 @@ from turnstile.store.core.writes import Change, Write
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World, in_batches
 from turnstile.store.retry import Pause
-
-if TYPE_CHECKING:
-    from turnstile.delta.transactions.groups import GroupRequest, Member
 
 _BEGINS: Final = 4
 """How often one request looks at a group's row that changes under it."""
@@ -248,7 +246,7 @@ class _Run:
             assert isinstance(member, Prepared)
             proposal = member.proposal
             behind = member.clock_behind
-            change = prepare(self.beginning, self._ratifier.change(member), proposal, clock_behind=behind)
+            change = prepare(self.beginning, self._ratifier.preparer.change(member), proposal, clock_behind=behind)
         self.entries[at] = change.actions[0].value  # type: ignore[union-attr]
         return change
 

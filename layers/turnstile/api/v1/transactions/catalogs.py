@@ -46,8 +46,7 @@ from turnstile.catalog.changes.transactions import Applied, CatalogTransactions,
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRequest
+from turnstile.delta.proposals import GroupRequest, ReadVersion
 from turnstile.delta.transactions.journal import Announcement, CatalogPart
 from turnstile.rights.rules import read_table, use_catalog
 from turnstile.store.core.errors import ErrorType, NotFound, PermissionDenied, StateConflict

@@ -27,7 +27,7 @@ from turnstile.api.v1.transactions.tables import (
 )
 from turnstile.catalog.paging import page_size
 from turnstile.delta.core.journal_rows import USUAL_TTL_MS, JournalRow
-from turnstile.delta.transactions.group_reads import ReadVersion
+from turnstile.delta.proposals import ReadVersion
 from turnstile.delta.transactions.journal import Announcement
 from turnstile.rights.rules import write_files
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied, UnreadableRow

@@ -17,8 +17,8 @@ from turnstile.api.services import services
 from turnstile.api.v1.commits import Commit, CommitBody, commit_answer, commit_error, conflict_details, to_request
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.reservations import holder_of
-from turnstile.delta.transactions.group_reads import ReadVersion
-from turnstile.delta.transactions.groups import GroupRatified, GroupRefused, GroupRequest, RefusedMember, check_group
+from turnstile.delta.proposals import GroupRequest, ReadVersion
+from turnstile.delta.transactions.groups import GroupRatified, GroupRefused, RefusedMember, check_group
 from turnstile.rights.rules import modify_table, read_table
 from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.names import check_uuid
