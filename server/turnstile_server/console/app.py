@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import turnstile.api.starts
 from turnstile.api.console import Site, read_settings, to_gateway
 from turnstile.api.http import env
-from turnstile.api.http.handler import method_of, path_of
+from turnstile.api.http.events import method_of, path_of
 
 site = Site(
     Path(__file__).parent / "site",
@@ -26,3 +27,6 @@ def serve(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
     headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
     method = method_of(event)
     return to_gateway(site.answer(method, path_of(event), headers), head=method == "HEAD")
+
+
+turnstile.api.starts.end()
