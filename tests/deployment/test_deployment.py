@@ -30,6 +30,7 @@ from tests.support.repository import ROOT
 from tests.support.stack import NAMESPACE, Table, eventually
 from turnstile.api.row_batches import REFUSED
 from turnstile_client import connect
+from turnstile_local.routes import ACCOUNT
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -306,6 +307,9 @@ def test_i12_the_emulator_refuses_a_session_of_a_role_what_the_role_does_not_all
     table = {"TableName": stack.function("RefsTable")}
     client = {"Key": {"key": {"S": "default/client/x"}}}
     head = {"Key": {"key": {"S": "default/table/x"}}}
+    arn = f"arn:aws:iam::{ACCOUNT}:role/{stack.role('CommitFunction')}"
+    with pytest.raises(ClientError, match="AccessDenied"):
+        stack.aws("sts").assume_role(RoleArn=arn, RoleSessionName="tests")  # it trusts Lambda alone
     tokens, commit, plans = (stack.session_of(f"{name}Function") for name in ("Tokens", "Commit", "Plans"))
     assert "Item" not in tokens.get_item(**table, **client)
     assert "Item" not in commit.get_item(**table, **head)

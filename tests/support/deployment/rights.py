@@ -1,6 +1,6 @@
-"""LocalEmu's enforcement of roles, with requests of DynamoDB taken apart as AWS authorises them: a
-batch is of the tables below ``RequestItems``, a transaction is its parts, each with an action of its
-own, and conditions look at the keys of rows (``dynamodb:LeadingKeys``). LocalEmu 1.3.2 judges both
+"""LocalEmu's enforcement of roles, with requests of DynamoDB taken apart as AWS authorises them. A
+batch is of the tables below ``RequestItems``. A transaction is its parts, each with an action of
+its own. Conditions look at the keys of rows (``dynamodb:LeadingKeys``). LocalEmu 1.3.2 judges both
 by a table that no policy names, a transaction by four actions at once, and knows no keys.
 
 This module runs in LocalEmu's process, beside ``executor.py``, and imports nothing of this project.

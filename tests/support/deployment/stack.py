@@ -80,8 +80,13 @@ class Deployment:
         return str(found["Role"].rpartition("/")[2])
 
     def session_of(self, function: str) -> Any:
-        """A client of DynamoDB with a session of a function's role."""
-        arn = f"arn:aws:iam::{ACCOUNT}:role/{self.role(function)}"
+        """A client of DynamoDB with a session of a function's role, which trusts this account
+        afterwards."""
+        name = self.role(function)
+        trusted = {"Effect": "Allow", "Principal": {"AWS": ACCOUNT}, "Action": "sts:AssumeRole"}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [trusted]})
+        self.aws("iam").update_assume_role_policy(RoleName=name, PolicyDocument=document)
+        arn = f"arn:aws:iam::{ACCOUNT}:role/{name}"
         keys = self.aws("sts").assume_role(RoleArn=arn, RoleSessionName="tests")["Credentials"]
         return botocore.session.get_session().create_client(
             "dynamodb", region_name=REGION, endpoint_url=self.emulator.address, aws_access_key_id=keys["AccessKeyId"],
