@@ -32,17 +32,17 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MODULES: Final = {
     "authorizer": 26,
-    "catalog": 241,
-    "commit": 124,
+    "catalog": 240,
+    "commit": 123,
     "events": 136,
     "gc": 215,
-    "iceberg": 212,
-    "ingest": 122,
+    "iceberg": 211,
+    "ingest": 121,
     "maintain": 157,
-    "plans": 199,
+    "plans": 198,
     "rows": 137,
     "publish": 125,
-    "tokens": 116,
+    "tokens": 115,
 }
 """Modules of ours that a start imports, at most: each is a file to find and to read, and classes to
 make. A folder counts as one."""

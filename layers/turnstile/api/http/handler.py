@@ -27,7 +27,6 @@ from chalice.app import Blueprint, Chalice
 from turnstile.api.auth.bearer import Authentication
 from turnstile.api.figures import RequestFigures, detail
 from turnstile.api.http.env import starts_ahead, starts_as_snapshot
-from turnstile.api.http.events import Event, method_of, path_of
 from turnstile.api.http.request import BodyLimit, Request, answering, body_of, query_of
 from turnstile.api.http.responses import (
     JSON,
@@ -42,6 +41,8 @@ from turnstile.api.http.responses import (
 )
 from turnstile.store.core.errors import ErrorType, TooLarge, TurnstileError, UnreadableRow
 from turnstile.store.core.limits import RESPONSE_BYTES_MAX, escaped_size
+
+Event = Mapping[str, Any]
 
 Routes = dict[str, dict[str, Any]]
 """Template -> method -> Chalice's entry, which has the view."""
@@ -356,6 +357,19 @@ def incoming_of(event: Event) -> Incoming:
         read=functools.partial(body_of, event),
         context=event.get("requestContext", {}),
     )
+
+
+def path_of(event: Event) -> str:
+    """Returns the path below the stage; extra leading slashes count as one, as in the gateway's own
+    routing."""
+    path = "/" + str(event.get("rawPath") or "").lstrip("/")
+    stage = str(event.get("requestContext", {}).get("stage") or "$default")
+    return path.removeprefix(f"/{stage}") if stage != "$default" and path.startswith(f"/{stage}/") else path
+
+
+def method_of(event: Event) -> str:
+    """Returns the method in capitals."""
+    return str(event.get("requestContext", {}).get("http", {}).get("method") or "GET").upper()
 
 
 def to_gateway(response: Response, *, head: bool = False) -> dict[str, Any]:
