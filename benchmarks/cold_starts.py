@@ -1,13 +1,12 @@
-"""CPU time of each function's cold start, by Lambda's Python and AWS's runtime client:
+"""Time and CPU of each function's cold start, by Lambda's Python and AWS's runtime client:
 ``python -m benchmarks.cold_starts``.
 
 The layers are built as ``sam build`` builds them, in the root with Python 3.13 that
 ``make test-deployment`` uses (needs root and Debian's debootstrap). A start is the process from its
 beginning to its question for the first event: Python, the runtime client, the imports, the
-services, and the secret, which a server beside it answers for. All functions take turns; the median
-and the least are shown, which other work on the machine disturbs least. ``runtime`` is a function
-that does nothing: Python and the client alone.
-
+services, and the secret, which a server beside it answers for. All functions take turns. The least
+CPU is what other work on the machine disturbs least; ``own`` is that without Python and the client,
+which are ``runtime``: a function that does nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def main(
         (bare / "app.py").write_text("def app(event, context):\n    return {}\n")
         started = functions(code, built) | {RUNTIME: {"folder": str(bare), "handler": "app.app", "layers": []}}
         started = {name: each for name, each in started.items() if not only or name in only}
-        taken: dict[str, list[float]] = {}
+        taken: dict[str, list[tuple[float, float]]] = {}
         script = work / "starts.py"
         shutil.copy(starts.__file__, script)
         for with_secret in (True, False):
@@ -88,9 +87,18 @@ def main(
             if done.returncode:
                 raise SystemExit(done.stderr[-2000:])
             taken |= json.loads(done.stdout)
-    table = Table("function", "CPU ms, median", "least", title=f"cold starts of {version()}, {runs} each")
+    cpu = {name: [each[0] for each in taken[name]] for name in started}
+    alone = min(cpu.get(RUNTIME, [0.0]))
+    columns = ("function", "p50 ms", "CPU ms, median", "least", "own")
+    table = Table(*columns, title=f"cold starts of {version()}, {runs} each")
     for name in started:
-        table.add_row(name, f"{statistics.median(taken[name]):.0f}", f"{min(taken[name]):.0f}")
+        figures = (
+            statistics.median(each[1] for each in taken[name]),
+            statistics.median(cpu[name]),
+            min(cpu[name]),
+            min(cpu[name]) - alone,
+        )
+        table.add_row(name, *(f"{figure:.0f}" for figure in figures))
     Console().print(table)
 
 

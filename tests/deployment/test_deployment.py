@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 import httpx
 import pyarrow as pa
 import pytest
+from botocore.exceptions import ClientError
 from pyiceberg.catalog.rest import RestCatalog
 
 import turnstile_spark
@@ -30,11 +31,21 @@ from tests.support.repository import ROOT
 from tests.support.stack import NAMESPACE, Table, eventually
 from turnstile.api.row_batches import REFUSED
 from turnstile_client import connect
+from turnstile_local.routes import ACCOUNT
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 TRIPS: Final = "default.trips"
 ORDERS: Final = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+CALLERS: Final = frozenset(
+    {"Commit", "Catalog", "Iceberg", "Tokens", "Authorizer", "Plans", "Ingest"}
+    | {"Publish", "Events", "Maintain", "Rows", "Sweep", "Collect"}
+)
+"""Functions that ask something of AWS."""
+
+UNPACKED_MAX: Final = 250 * 1024 * 1024
+"""Lambda's limit for a function with its layers, in bytes."""
+
 EXPIRING: Final = {
     "turnstile.maintenance.expire-snapshots": "true",
     "turnstile.maintenance.remove-orphan-files": "true",
@@ -81,6 +92,17 @@ def test_the_emulator_loses_no_update_of_a_row_beside_transactions_that_fail(sta
             request.result()
     assert rows_of_dynamodb.get_item(**table, **key)["Item"]["n"] == {"N": "200"}
     rows_of_dynamodb.delete_table(**table)
+
+
+def test_a_function_with_both_layers_fits_into_what_lambda_takes(stack: Deployment) -> None:
+    sizes = {
+        folder.name: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        for folder in stack.emulator.built.iterdir()
+    }
+    layers = {name: size for name, size in sizes.items() if name.endswith("Layer")}
+    print(layers)
+    assert len(layers) == 2
+    assert max(size for name, size in sizes.items() if name not in layers) + sum(layers.values()) < UNPACKED_MAX
 
 
 def test_the_deployed_service_says_its_version_and_asks_for_a_token(stack: Deployment) -> None:
@@ -295,6 +317,40 @@ def test_new_code_and_parameters_come_under_load_and_a_refused_append_is_accepte
 def test_no_function_logged_an_error(stack: Deployment) -> None:
     assert errors_in(stack.emulator.work / "logs") == {}
     print("\n".join(figures(stack.emulator.work / "figures.jsonl")))
+
+
+def test_i12_the_emulator_finds_every_call_of_a_function_allowed_by_its_role(stack: Deployment) -> None:
+    """A second judge beside that of tests/functional/deploy/test_recorded_calls.py, by other code
+    and of the roles as CloudFormation made them."""
+    verdicts = stack.verdicts()
+    assert [one for one in verdicts if one["verdict"] != "ALLOW"] == []
+    judged = {role: sum(one["role"] == role for one in verdicts) for role in {one["role"] for one in verdicts}}
+    print(judged)
+    silent = {stack.role(f"{name}Function") for name in (*CALLERS, "Console")} - judged.keys()
+    assert silent == {stack.role("ConsoleFunction")}
+
+
+def test_i12_the_emulator_refuses_a_session_of_a_role_what_the_role_does_not_allow(stack: Deployment) -> None:
+    table = {"TableName": stack.function("RefsTable")}
+    client = {"Key": {"key": {"S": "default/client/x"}}}
+    head = {"Key": {"key": {"S": "default/table/x"}}}
+    arn = f"arn:aws:iam::{ACCOUNT}:role/{stack.role('CommitFunction')}"
+    with pytest.raises(ClientError, match="AccessDenied"):
+        stack.aws("sts").assume_role(RoleArn=arn, RoleSessionName="tests")  # it trusts Lambda alone
+    tokens, commit, plans = (stack.session_of(f"{name}Function") for name in ("Tokens", "Commit", "Plans"))
+    assert "Item" not in tokens.get_item(**table, **client)
+    assert "Item" not in commit.get_item(**table, **head)
+    refused = [
+        lambda: tokens.get_item(**table, **head),
+        lambda: commit.get_item(**table, **client),
+        lambda: commit.delete_item(**table, **head),
+        lambda: commit.transact_write_items(TransactItems=[{"Delete": table | head}]),
+        lambda: plans.put_item(**table, Item=head["Key"]),
+        lambda: plans.batch_write_item(RequestItems={table["TableName"]: [{"DeleteRequest": head}]}),
+    ]
+    for call in refused:
+        with pytest.raises(ClientError, match="AccessDenied"):
+            call()
 
 
 def test_sam_deletes_the_stack_and_leaves_the_tables_and_the_lake(stack: Deployment) -> None:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -199,7 +200,9 @@ class Context:
         return self._remaining
 
 
-def cold_start(function: str, report: str, *, python: str = sys.executable, **variables: str) -> Any:
+def cold_start(
+    function: str, report: str, *, python: str = sys.executable, folder: Path | None = None, **variables: str
+) -> Any:
     """Runs ``report``, which imports the function's app, in a process of its own with a
     deployment's variables; returns the JSON that it prints last."""
     environment = {
@@ -208,8 +211,8 @@ def cold_start(function: str, report: str, *, python: str = sys.executable, **va
         "TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs", "TURNSTILE_LAKE_ROOT": "s3://bucket/lake",
         "TURNSTILE_AUTHENTICATION": "required", "TURNSTILE_TOKEN": "token", **variables,
     }  # fmt: skip
-    folder = ROOT / "functions" / function
     command = [python, "-c", report]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    at = folder or ROOT / "functions" / function
+    done = subprocess.run(command, cwd=at, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

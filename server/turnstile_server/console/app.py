@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import turnstile.api.starts
 from turnstile.api.console import Site, read_settings, to_gateway
 from turnstile.api.http import env
-from turnstile.api.http.handler import method_of, path_of
 
 site = Site(
     Path(__file__).parent / "site",
@@ -22,7 +22,11 @@ site = Site(
 
 
 def serve(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
-    """Answers a request of the gateway's, payload 2.0."""
+    """Answers a request of the HTTP API, payload 2.0, whose stage is ``$default``."""
     headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
-    method = method_of(event)
-    return to_gateway(site.answer(method, path_of(event), headers), head=method == "HEAD")
+    method = str(event["requestContext"]["http"]["method"]).upper()
+    path = "/" + str(event.get("rawPath") or "").lstrip("/")
+    return to_gateway(site.answer(method, path, headers), head=method == "HEAD")
+
+
+turnstile.api.starts.end()

@@ -87,6 +87,7 @@ def test_what_is_stored_is_encrypted_with_the_keys_that_are_given(template: dict
 OFF = {**dict.fromkeys(EVERYTHING, ""), "CreateLakeBucket": "false", "LakePutIfAbsent": "false", "RolePath": "/"}
 OFF |= {"IssueTokens": "false", "Console": "false", "Tracing": "PassThrough", "DisableExecuteApiEndpoint": "false"}
 OFF |= {"FollowUpFunctions": "", "Exposure": "private", "VpcEndpointIds": "vpce-0a1b2c3d"}
+OFF |= {"WebAcl": "arn:aws:wafv2:us-east-1:123456789012:regional/webacl/company/0a1b"}
 OFF |= {"RowsFrom": "none", "RowsTable": EVERYTHING["RowsTable"]}
 FIXED = {"LakeRoot": EVERYTHING["LakeRoot"], "Realm": "test"}
 TOGETHER = (
@@ -94,7 +95,7 @@ TOGETHER = (
     ("FollowUpApplication", "FollowUpJobRole"),
     ("DomainName", "DomainCertificate"),
     ("SubnetIds", "SecurityGroupIds"),
-    ("Exposure", "VpcEndpointIds"),
+    ("Exposure", "VpcEndpointIds", "WebAcl"),
 )
 """Parameters that the template's rules want together."""
 
@@ -319,6 +320,13 @@ CREATES = {
     "AWS::Events::Rule": {"events:PutRule", "events:PutTargets", "events:RemoveTargets", "events:DeleteRule"},
     "AWS::S3::Bucket": {"s3:CreateBucket", "s3:PutLifecycleConfiguration", "s3:PutBucketVersioning"},
     "AWS::S3::BucketPolicy": {"s3:PutBucketPolicy"},
+    "AWS::WAFv2::WebACLAssociation": {
+        "wafv2:AssociateWebACL",
+        "wafv2:DisassociateWebACL",
+        "wafv2:GetWebACLForResource",
+        "wafv2:GetWebACL",
+        "apigateway:SetWebACL",
+    },
     "AWS::Route53::RecordSet": {"route53:ChangeResourceRecordSets", "route53:GetChange"},
 }
 """Actions that CloudFormation asks for in the deployer's name, as its resource types document their

@@ -14,9 +14,9 @@ from tests.support.repository import ROOT
 
 REASONS = {
     r"apigateway:.*": "LocalEmu's CloudFormation makes no API; API Gateway's actions are methods",
-    r"logs:(Associate|Disassociate)KmsKey|ec2:.*|route53:.*|lambda:\w+FunctionConcurrency|"
+    r"logs:(Associate|Disassociate)KmsKey|ec2:.*|route53:.*|wafv2:.*|lambda:\w+FunctionConcurrency|"
     r"s3:PutEncryptionConfiguration|sqs:SetQueueAttributes":
-        "of parameters that the recorded deployment does not give: keys, a VPC, a domain, concurrency",
+        "of parameters that the recorded deployment does not give: keys, a VPC, a domain, a web ACL, concurrency",
     r"lambda:(PublishVersion|ListVersionsByFunction|\w+Alias)": "of the parameter SnapStart",
     r"logs:(CreateLogDelivery|DeleteLogDelivery|UpdateLogDelivery|GetLogDelivery|ListLogDeliveries|PutResourcePolicy|"
     r"DescribeResourcePolicies)":

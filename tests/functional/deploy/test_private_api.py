@@ -263,6 +263,16 @@ def test_other_routes_make_another_deployment_of_the_private_api(template: dict[
     assert len(deployments(template)) == 1 and deployments(template) != deployments(other)
 
 
+def test_a_web_acl_judges_requests_to_the_private_api_alone(template: dict[str, Any]) -> None:
+    arn = "arn:aws:wafv2:us-east-1:123456789012:regional/webacl/company/0a1b"
+    whole = {**template, "Resources": translated(template)}
+    found = Resolved(whole, {**PRIVATE, "WebAcl": arn}).resources["PrivateWebAcl"]["Properties"]
+    assert found["WebACLArn"] == arn
+    assert found["ResourceArn"].partition("::/")[2] == "restapis/PrivateApi/stages/PrivateApiturnstileStage", "by ref"
+    assert "PrivateWebAcl" not in Resolved(whole, PRIVATE).resources
+    assert "WAF" in refused(template, StaticTokens="{}", WebAcl=arn)[0]
+
+
 def test_what_belongs_to_the_other_way_in_is_refused(template: dict[str, Any]) -> None:
     assert refused(template, **PRIVATE) == []
     assert "needs VpcEndpointIds" in refused(template, **{**PRIVATE, "VpcEndpointIds": ""})[0]

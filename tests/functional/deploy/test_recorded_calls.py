@@ -8,29 +8,14 @@ failures, traces) follow from the template.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import pytest
 
-from tests.support.repository import ROOT
-from tests.support.roles.lambda_calls import calls_of_lambda
-from tests.support.roles.parameters import EVERYTHING
-from tests.support.roles.paths import Paths
-from tests.support.roles.policies import Call, Grant, Role, refused, roles_of, unused
-from tests.support.roles.recorder import Recorder
-from tests.support.roles.resolved import Resolved
-from tests.support.roles.world import IMPORTS, LAKE, make_buckets
-from tests.support.store.backends import MINISTACK
+from tests.support.roles.policies import Grant, refused, unused
+from tests.support.roles.recorded import FUNCTIONS, Recorded, recorded_calls
 from tests.support.store.servers import Servers
-from turnstile_local.deployment import read_template
 
-FUNCTIONS = [
-    name
-    for name, resource in read_template(ROOT / "template.yaml")["Resources"].items()
-    if resource["Type"] == "AWS::Serverless::Function"
-]
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("secretsmanager:GetSecretValue", "parameter/turnstile/secret"): "a secret is of the one service or the other",
     ("ssm:GetParameter", "secret:lake-abcdef"): "a secret is of the one service or the other",
@@ -38,28 +23,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 """Grants that no recorded call needs, by action and the end of the resource, with the reason."""
 
 
-class Recorded(NamedTuple):
-    """The results of all paths."""
-
-    roles: dict[str, Role]
-    recorder: Recorder
-    paths: Paths
-    calls: dict[str, list[Call]]
-
-
 @pytest.fixture(scope="module")
 def recorded(servers: Servers) -> Iterator[Recorded]:
-    files = servers.get(MINISTACK)
-    make_buckets(files)
-    template = read_template(ROOT / "template.yaml")
-    stack = Resolved(template, EVERYTHING)
-    roles = roles_of(stack)
-    recorder = Recorder(roles, lake=LAKE, imports=IMPORTS, parameters=EVERYTHING)
-    with pytest.MonkeyPatch.context() as patch:
-        paths = Paths(servers.dynamodb(), files, recorder, stack, patch)
-        paths.all()
-        calls = {name: [*recorder.of(name), *calls_of_lambda(stack, name)] for name in FUNCTIONS}
-        yield Recorded(roles, recorder, paths, calls)
+    with recorded_calls(servers) as found:
+        yield found
 
 
 def test_i12_every_path_does_what_it_is_for(recorded: Recorded) -> None:
@@ -103,12 +70,3 @@ def test_the_exceptions_are_still_needed(recorded: Recorded) -> None:
 def excepted(grant: Grant) -> tuple[str, str] | None:
     """The exception that a grant is, if it is one."""
     return next((key for key in EXCEPTIONS if grant.action == key[0] and grant.resource.endswith(key[1])), None)
-
-
-def summary(recorded: Recorded) -> str:
-    """Different calls and calls by function, for people."""
-    times = Counter[str]()
-    for call, count in recorded.recorder.calls.items():
-        times[call.function] += count
-    lines = [f"{name}: {len(recorded.calls[name])} different, {times[name]} in all" for name in FUNCTIONS]
-    return "\n".join(lines)

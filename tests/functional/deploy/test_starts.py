@@ -3,6 +3,8 @@ it."""
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ from turnstile.adapters.dynamo.models import KINDS
 from turnstile.api import apps
 from turnstile.api.http.handler import App
 from turnstile.api.services import Services
+from turnstile_local.deployment import read_template
 
 FUNCTIONS: Final = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 
@@ -72,6 +75,35 @@ def test_a_start_imports_few_modules_and_looks_for_no_garbage_in_them(function: 
     assert not state["collected"]
     assert state["looks"] and state["frozen"] > 10_000, "garbage of requests is looked for, not what the start made"
     assert not state["declared"], "models of rows are declared when a row is read or written"
+
+
+def test_every_function_takes_its_modules_from_the_pack_and_looks_for_no_garbage_in_them() -> None:
+    """The layer has no compiled modules beside its pack (ADR 77), so a function that does not begin
+    with ``turnstile.api.starts`` compiles each module again."""
+    functions = [
+        resource["Properties"]
+        for resource in read_template(ROOT / "template.yaml")["Resources"].values()
+        if resource["Type"] == "AWS::Serverless::Function"
+    ]
+    assert len(functions) > len(FUNCTIONS)
+    for given in functions:
+        file = ROOT / given["CodeUri"] / f"{given['Handler'].partition('.')[0]}.py"
+        body = ast.parse(file.read_text()).body
+        imported = [
+            node.names[0].name if isinstance(node, ast.Import) else str(node.module)
+            for node in body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        others = [name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names]
+        assert others[0] == "turnstile.api.starts", file
+        assert ast.unparse(body[-1]) == "turnstile.api.starts.end()", file
+
+
+def test_the_console_starts_without_an_app_with_routes() -> None:
+    report = "import json, sys, app; print(json.dumps(sorted(sys.modules)))"
+    folder = ROOT / "server/turnstile_server/console"
+    modules = set(cold_start("console", report, folder=folder, TURNSTILE_AUTHENTICATION="none"))
+    assert not {"chalice", "botocore", "aws_lambda_powertools", "turnstile.api.http.handler"} & modules
 
 
 LATER: Final = (

@@ -19,6 +19,7 @@ from tests.support.deployment.root import Root
 from tests.support.repository import ROOT
 from turnstile_local.deployment import aws_client
 from turnstile_local.emulator import KEYS, own_architecture
+from turnstile_local.routes import ACCOUNT
 from turnstile_local.settings import HOST, REGION, STACK_NAME
 from turnstile_release import version
 
@@ -120,7 +121,7 @@ def started(root: Root, work: Path) -> Iterator[Emulator]:
     processes."""
     for name in ("logs", "tmp", "plugin"):
         (work / name).mkdir()
-    for module in ("executor.py", "row_requests.py"):
+    for module in ("executor.py", "rights.py", "row_requests.py"):
         shutil.copy(Path(__file__).with_name(module), work / "plugin" / module)
     about = work / "plugin/process_executor-1.dist-info"
     about.mkdir()
@@ -134,6 +135,8 @@ def started(root: Root, work: Path) -> Iterator[Emulator]:
         "TMPDIR": str(work / "tmp"), "XDG_CACHE_HOME": str(work / "tmp"), "LAMBDA_KEEPALIVE_MS": "3600000",
         "TURNSTILE_LOGS": str(work / "logs"), "TURNSTILE_FIGURES": str(work / "figures.jsonl"),
         "TURNSTILE_RUNTIME_PYTHON": root.program("lambda", "python"), "DOCKER_HOST": "unix:///nonexistent/docker.sock",
+        "IAM_ENFORCEMENT": "1", "ROOT_ACCESS_KEYS": f"{KEYS.access_key},{ACCOUNT}",
+        "TURNSTILE_VERDICTS": str(work / "verdicts.jsonl"),
         "LS_LOG": "trace",  # what CloudFormation asks other services for is logged at that level alone (deployer.py)
     }  # fmt: skip
     words = [root.program("localemu", "python"), "-m", "row_requests"]

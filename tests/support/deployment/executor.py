@@ -21,11 +21,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import rights
 from localemu import config
 from localemu.services.lambda_.invocation.lambda_models import InvocationResult
 from localemu.services.lambda_.invocation.layer_mounter import _attached_layers, _unzip_layer_to_cache
 from localemu.services.lambda_.invocation.plugins import RuntimeExecutorPlugin
 from localemu.services.lambda_.invocation.runtime_executor import RuntimeExecutor
+
+rights.install()
 
 HOST = "127.0.0.1"
 START_S = 60.0
@@ -49,8 +52,6 @@ class Sandbox:
     def __init__(self, words: list[str], folder: str, variables: dict[str, str], log: Path) -> None:
         self._calls: queue.Queue[Call | None] = queue.Queue()
         self._pending: dict[str, Call] = {}
-        self._stopping = False
-        self.calls = 0
         self._stopping = False
         self.calls = 0
         self.started: Future[None] = Future()

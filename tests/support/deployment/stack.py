@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import botocore.session
 import httpx
 
 from tests.support.deployment.emulator import KEYS, Emulator, started
 from tests.support.deployment.root import Root
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile_local.deployment import keep_secret
-from turnstile_local.routes import make_routes, stack_at
+from turnstile_local.routes import ACCOUNT, make_routes, stack_at
 from turnstile_local.settings import REGION, SECRET_ARN, STACK_NAME
 
 TOKEN: Final = "a-token-for-tests"
@@ -72,6 +73,29 @@ class Deployment:
         formation = self.aws("cloudformation")
         found = formation.describe_stack_resource(StackName=STACK_NAME, LogicalResourceId=logical)
         return str(found["StackResourceDetail"]["PhysicalResourceId"])
+
+    def role(self, function: str) -> str:
+        """The name of a function's role."""
+        found = self.aws("lambda").get_function_configuration(FunctionName=self.function(function))
+        return str(found["Role"].rpartition("/")[2])
+
+    def session_of(self, function: str) -> Any:
+        """A client of DynamoDB with a session of a function's role, which trusts this account
+        afterwards."""
+        name = self.role(function)
+        trusted = {"Effect": "Allow", "Principal": {"AWS": ACCOUNT}, "Action": "sts:AssumeRole"}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [trusted]})
+        self.aws("iam").update_assume_role_policy(RoleName=name, PolicyDocument=document)
+        arn = f"arn:aws:iam::{ACCOUNT}:role/{name}"
+        keys = self.aws("sts").assume_role(RoleArn=arn, RoleSessionName="tests")["Credentials"]
+        return botocore.session.get_session().create_client(
+            "dynamodb", region_name=REGION, endpoint_url=self.emulator.address, aws_access_key_id=keys["AccessKeyId"],
+            aws_secret_access_key=keys["SecretAccessKey"], aws_session_token=keys["SessionToken"],
+        )  # fmt: skip
+
+    def verdicts(self) -> list[dict[str, Any]]:
+        """The emulator's verdicts on the functions' calls so far (``rights.py``)."""
+        return [json.loads(line) for line in (self.emulator.work / "verdicts.jsonl").read_text().splitlines()]
 
     def invoke(self, logical: str, event: dict[str, Any]) -> dict[str, Any]:
         """The answer of a function to an event. Fails if it raises."""

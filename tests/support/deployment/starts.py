@@ -1,9 +1,9 @@
-"""Starts functions by AWS's runtime client and says how much of a processor each start takes, until
-it asks for its first event.
+"""Starts functions by AWS's runtime client and says how long each start takes, and how much of a
+processor, until it asks for its first event.
 
 It runs in the root of ``root.py``, by the Python of its environment ``lambda``, and imports nothing
 of this project. Its one argument is a JSON object; it prints another, from each function to the
-milliseconds of CPU of each run:
+milliseconds of CPU and of time of each run:
 
     {"functions": {NAME: {"folder": ..., "handler": ..., "layers": [...]}}, "runs": 9,
      "variables": {...}, "secret": "..."}
@@ -32,6 +32,8 @@ class _Start:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.cpu_ms = 0.0
+        self.began = 0.0
+        self.ms = 0.0
         self.problem = ""
         self.over = threading.Event()
 
@@ -46,6 +48,7 @@ def _handler(start: _Start, secret: str) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             """The function asks for its first event, and gets none."""
             assert start.process is not None
+            start.ms = (time.monotonic() - start.began) * 1000
             start.cpu_ms = (
                 time.clock_gettime((~start.process.pid << 3) | 2) * 1000
             )  # as clock_getcpuclockid(3) makes it
@@ -73,8 +76,9 @@ def _handler(start: _Start, secret: str) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def cpu_ms(function: dict[str, Any], variables: dict[str, str], secret: str) -> float:
-    """Returns the cost of one start. Raises RuntimeError if the function fails."""
+def cost(function: dict[str, Any], variables: dict[str, str], secret: str) -> tuple[float, float]:
+    """Returns the milliseconds of CPU and of time of one start. Raises RuntimeError if the function
+    fails."""
     start = _Start()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(start, secret))
     server.daemon_threads = True
@@ -86,6 +90,7 @@ def cpu_ms(function: dict[str, Any], variables: dict[str, str], secret: str) -> 
         "PYTHONPATH": ":".join(function["layers"]), "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
     words = [sys.executable, "-m", "awslambdaric", function["handler"]]
+    start.began = time.monotonic()
     start.process = subprocess.Popen(
         words, cwd=function["folder"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -98,17 +103,17 @@ def cpu_ms(function: dict[str, Any], variables: dict[str, str], secret: str) -> 
         start.process.wait()
         server.shutdown()
         server.server_close()
-    return start.cpu_ms
+    return start.cpu_ms, start.ms
 
 
 def main() -> None:
     """Runs all functions in turns, so that other load of the machine falls on each alike."""
     given = json.loads(sys.argv[1])
-    taken: dict[str, list[float]] = {name: [] for name in given["functions"]}
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in given["functions"]}
     for _ in range(given["runs"]):
         for name, function in given["functions"].items():
             variables = {**given["variables"], "AWS_LAMBDA_FUNCTION_NAME": name, "POWERTOOLS_SERVICE_NAME": name}
-            taken[name].append(cpu_ms(function, variables, given["secret"]))
+            taken[name].append(cost(function, variables, given["secret"]))
     print(json.dumps(taken))
 
 

@@ -37,6 +37,7 @@ EVERYTHING: Final = {
     "RowsTable": "main.sales.r1",
     "Exposure": "public",
     "VpcEndpointIds": "",
+    "WebAcl": "",
     "DomainName": "turnstile.example.com",
     "DomainCertificate": f"arn:aws:acm:{_OWN}:certificate/c",
     "DisableExecuteApiEndpoint": "true",

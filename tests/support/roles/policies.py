@@ -39,7 +39,8 @@ class Role:
 
     def __init__(self, name: str, statements: dict[str, list[dict[str, Any]]]) -> None:
         self.name = name
-        self._statements = statements
+        self.statements = statements
+        """By policy."""
 
     def grants(self) -> Iterator[Grant]:
         """Everything that it allows."""
@@ -54,7 +55,7 @@ class Role:
         return [where for where, statement in self._numbered() if statement["Effect"] == "Allow"]
 
     def _numbered(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for policy, statements in self._statements.items():
+        for policy, statements in self.statements.items():
             for number, statement in enumerate(statements):
                 yield f"{policy}/{number}", statement
 
@@ -86,7 +87,7 @@ class Role:
     def _parsed(self) -> list[Any]:
         return [
             parse_policy_document({"Version": "2012-10-17", "Statement": statements})
-            for statements in self._statements.values()
+            for statements in self.statements.values()
         ]
 
 
