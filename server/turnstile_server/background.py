@@ -33,10 +33,11 @@ from turnstile.fleet.core.roles import EVENTS, PUBLISH, SWEEP
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import NotFound, StoreUnavailable, TurnstileError
+from turnstile_server.apps import read_settings
+from turnstile_server.children import end_with_parent
 from turnstile_server.events import DeliveryWorker, EventWorker
 from turnstile_server.fleet.member import Processes, Sharing, Work, differences, maintained_file, shares_file
 from turnstile_server.fleet.owner import owners_file
-from turnstile_server.http import end_with_parent, read_settings
 from turnstile_server.loops import start_loop
 from turnstile_server.settings import ServerSettings
 from turnstile_server.store.health import watch_file

@@ -6,7 +6,9 @@ from __future__ import annotations
 import importlib
 import logging
 import multiprocessing
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.process import BaseProcess
@@ -19,6 +21,7 @@ from turnstile_server.settings import ServerSettings
 
 STOP_S: Final = 15.0
 SHORTEST_S: Final = 1.0
+PARENT_S: Final = 0.1
 
 BACKGROUND: Final = {"background": "turnstile_server.background"}
 """Processes, and the module whose ``main`` each runs. Each server and worker has this one."""
@@ -113,3 +116,15 @@ def check_variables(*, answers: bool = True) -> None:
         settings.follow_ups()
     except BadSetting as error:
         raise BadSettings(str(error), "mend the variable, or remove it") from error
+
+
+def end_with_parent() -> None:
+    """Ends this process as soon as its parent has ended, however that ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()

@@ -31,9 +31,10 @@ from turnstile.events.deliver import Deliverer
 from turnstile.fleet.core.roles import MAINTAIN
 from turnstile.fleet.core.shares import Ownership
 from turnstile.maintenance.work import LEFT, MaintenanceResult, MaintenanceTarget
+from turnstile_server.apps import read_settings
+from turnstile_server.children import end_with_parent
 from turnstile_server.events import DeliveryWorker
 from turnstile_server.fleet.member import Worked, maintained_file, shares_file
-from turnstile_server.http import end_with_parent, read_settings
 from turnstile_server.loops import start_loop
 from turnstile_server.settings import ServerSettings
 from turnstile_server.telemetry import logs, metrics

@@ -21,7 +21,7 @@ from turnstile_spark.errors import Throw, turnstile_error
 from turnstile_spark.freshness import Freshness
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.names import location_key
-from turnstile_spark.planned_reads import PlannedReads
+from turnstile_spark.plan_logs import PlannedReads
 from turnstile_spark.refusals import TABLE_ID
 from turnstile_spark.transactions.scopes.scope import Scope, Scopes, catalog_of
 from turnstile_spark.transactions.scopes.shared_snapshots import SharedSnapshots

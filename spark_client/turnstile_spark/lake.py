@@ -15,6 +15,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from turnstile_http.api import Api, Commit, Head, Outcome, moment_body
 from turnstile_http.errors import ApiError
+from turnstile_http.maintenance import Progress, Rewrite
 from turnstile_spark import coordinator
 from turnstile_spark.catalogs.sessions import SessionCatalogs
 from turnstile_spark.context import LakeContext
@@ -22,8 +23,8 @@ from turnstile_spark.credentials import Credentials
 from turnstile_spark.delta import table_methods
 from turnstile_spark.errors import as_turnstile_error, install_converter, turnstile_error
 from turnstile_spark.jvm import Jvm, let_java_exceptions_through
-from turnstile_spark.maintenance import ATTEMPTS as REWRITE_ATTEMPTS
-from turnstile_spark.maintenance import TARGET_BYTES, Progress, Rewrite, rewrite
+from turnstile_spark.maintenance.rewrites import ATTEMPTS as REWRITE_ATTEMPTS
+from turnstile_spark.maintenance.rewrites import TARGET_BYTES, rewrite
 from turnstile_spark.maintenance.vacuum import Vacuum, VacuumStep, vacuum
 from turnstile_spark.planned_reads import read_planned
 from turnstile_spark.selftest import check
@@ -120,21 +121,21 @@ class Lake:
             raise as_turnstile_error(e) from None
         return new
 
-    def create(self, name: str) -> TableBuilder:
+    def create(self, name: str) -> TableBuilder[Table]:
         """A builder for the new table ``namespace.table``, in the style of
         ``DeltaTable.create``."""
         return TableBuilder(self.table(name), "CREATE TABLE")
 
-    def createIfNotExists(self, name: str) -> TableBuilder:
+    def createIfNotExists(self, name: str) -> TableBuilder[Table]:
         """As :meth:`create`; does nothing when the table is there."""
         return TableBuilder(self.table(name), "CREATE TABLE IF NOT EXISTS")
 
-    def createOrReplace(self, name: str) -> TableBuilder:
+    def createOrReplace(self, name: str) -> TableBuilder[Table]:
         """As :meth:`create`; replaces an existing table by one commit that keeps its history and
         id."""
         return TableBuilder(self.table(name), "CREATE OR REPLACE TABLE")
 
-    def replace(self, name: str) -> TableBuilder:
+    def replace(self, name: str) -> TableBuilder[Table]:
         """As :meth:`createOrReplace`; the table must be there."""
         return TableBuilder(self.table(name), "REPLACE TABLE")
 

@@ -15,8 +15,8 @@ from turnstile_spark import refusals
 from turnstile_spark.context import LakeContext
 from turnstile_spark.delta.table import DELTA, scala_seq
 from turnstile_spark.jvm import JavaObject, Proxy, items, throw
-from turnstile_spark.maintenance import Operation, rewrite
 from turnstile_spark.maintenance.optimize_metrics import OptimizeMetrics
+from turnstile_spark.maintenance.rewrites import Operation, rewrite
 from turnstile_spark.maintenance.vacuum import HOUR_MS, LISTED, vacuum
 from turnstile_spark.names import quoted_table
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from turnstile_spark.lake import Table
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 
-class TableBuilder:
+class NamedTable(Protocol):
+    """A table of a lake (``lake.Table``)."""
+
+    _spark: Any
+
+    @property
+    def sql_name(self) -> str:
+        """The name as SQL has it."""
+
+
+T = TypeVar("T", bound=NamedTable)
+
+
+class TableBuilder(Generic[T]):
     """A table builder in the style of ``DeltaTable.create``, for names with a catalog (Delta's own
     parses two parts).
 
@@ -16,7 +26,7 @@ class TableBuilder:
     :meth:`sql` return self.
     """
 
-    def __init__(self, table: Table, verb: str) -> None:
+    def __init__(self, table: T, verb: str) -> None:
         self._table = table
         self._verb = verb
         self._columns: list[str] = []
@@ -96,7 +106,7 @@ class TableBuilder:
             parts.append(f"TBLPROPERTIES ({pairs})")
         return " ".join(parts)
 
-    def execute(self) -> Table:
+    def execute(self) -> T:
         """Creates or replaces the table; raises the errors of the SQL statement."""
         self._table._spark.sql(self.sql())
         return self._table

@@ -208,7 +208,8 @@ def moving_server(
 
     Without ``variables`` its API is open.
     """
-    from turnstile_server.http import Application, read_settings
+    from turnstile_server.apps import read_settings
+    from turnstile_server.http import Application
     from turnstile_server.world import open_store
 
     for name, value in (variables or {"TURNSTILE_AUTHENTICATION": "none"}).items():

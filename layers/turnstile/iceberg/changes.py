@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.append_merger import AppendMerger, MergedAppend
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
-from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, check
+from turnstile.iceberg.core.requirements import CommitFailed, check
+from turnstile.iceberg.core.table_updates import TableChange
 from turnstile.iceberg.manifest_lists import ManifestLists
-
-
-class TableChange(msgspec.Struct, frozen=True):
-    """A commit of the table ``path``."""
-
-    path: Path
-    requirements: tuple[TableRequirement, ...]
-    updates: tuple[u.TableUpdate, ...]
 
 
 class ChangeJudge:

@@ -26,13 +26,13 @@ from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted_name, key_of
 from turnstile.catalog.reader import View
 from turnstile.iceberg.append_merger import MergedAppend
-from turnstile.iceberg.changes import ChangeJudge, TableChange
+from turnstile.iceberg.changes import ChangeJudge
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import CommitFailed, creates
 from turnstile.iceberg.core.shared_appends import may_share
-from turnstile.iceberg.core.table_updates import apply_updates, table_from_updates
+from turnstile.iceberg.core.table_updates import TableChange, apply_updates, table_from_updates
 from turnstile.iceberg.files import StoredFile, bucket_errors
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at

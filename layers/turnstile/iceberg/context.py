@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from turnstile.catalog.changes.commit import ChangeFunction, Committer
 from turnstile.catalog.changes.waiting import RejectionHandler
@@ -24,8 +24,18 @@ from turnstile.store.ports import World
 from turnstile.store.retry import Pause, no_pause
 
 if TYPE_CHECKING:
+    from turnstile.iceberg.core.table_updates import TableChange
     from turnstile.iceberg.first_look import IcebergFirstLook
-    from turnstile.iceberg.shared_appends import AppendQueue
+
+T = TypeVar("T")
+
+
+class AppendLine(Protocol[T]):
+    """The appends that wait in a process (``shared_appends.AppendQueue``)."""
+
+    def commit(self, context: Context, catalog: str, change: TableChange, alone: Callable[[], T]) -> T:
+        """Returns the table with ``change``, a plain append: as a group leaves it, or as ``alone``
+        returns it. Raises as ``alone``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Context:
     elsewhere: Callable[[], None]
     as_of: AsOf | None = None
     pause: Pause = no_pause
-    appends: AppendQueue | None = None
+    appends: AppendLine[Any] | None = None
     first_look: IcebergFirstLook | None = None
 
     @property

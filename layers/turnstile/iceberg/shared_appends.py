@@ -34,12 +34,12 @@ from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import dotted_name, key_of
 from turnstile.catalog.reader import View
 from turnstile.iceberg.append_merger import MergedAppend
-from turnstile.iceberg.changes import ChangeJudge, TableChange
+from turnstile.iceberg.changes import ChangeJudge
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.metadata import TableMetadata, check_readable
 from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core.shared_appends import GROUP_APPENDS, Answer, Written, answer, fits
-from turnstile.iceberg.core.table_updates import apply_updates
+from turnstile.iceberg.core.table_updates import TableChange, apply_updates
 from turnstile.iceberg.tables import LoadedTable, entity_at
 from turnstile.iceberg.turns import TableTurn, has_to_wait
 from turnstile.store.core.errors import (

@@ -32,6 +32,7 @@ from turnstile.planning.core.roots import (
     LeafRef,
     Root,
     Sizes,
+    StoredRoot,
     cluster_of,
     columns_of_table,
     kept_roots,
@@ -40,7 +41,6 @@ from turnstile.planning.core.roots import (
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES
 from turnstile.planning.leaves import DeadPaths, Leaf, LeafMaker, chunks, digest_of, path_lists, write_leaf
 from turnstile.planning.totals import Totals
-from turnstile.planning.upkeep import StoredRoot
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.faults import Faults
 from turnstile.store.ports import LogStorage, World, in_batches

@@ -33,12 +33,12 @@ from turnstile.planning.appends import Appended, page_of_appends
 from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
 from turnstile.planning.core.plans import MAX_FILES, Plan, PredicateOf
 from turnstile.planning.core.predicates import Predicate, TableColumns
-from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_table
+from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, StoredRoot, columns_of_table
 from turnstile.planning.index import ROW_BATCH, read_leaf
 from turnstile.planning.judging import may_match
 from turnstile.planning.leaves import Leaf, LeafMaker, path_lists, summaries_of
 from turnstile.planning.pages import PageRequest, expired_token, position_of, token_of
-from turnstile.planning.upkeep import StoredRoot, opened_root
+from turnstile.planning.upkeep import opened_root
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, Throttled, UnsupportedTable
 from turnstile.store.core.rows import FILE_INDEX

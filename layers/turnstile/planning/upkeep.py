@@ -20,11 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from turnstile.delta.core.head import TableHead
 from turnstile.planning.changes import TooMany, stamp_of
-from turnstile.planning.core.roots import MAX_BEHIND, Root, Sizes, pack_root, root_id, unpack_root
+from turnstile.planning.core.roots import MAX_BEHIND, Sizes, StoredRoot, pack_root, root_id, unpack_root
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.rows import FILE_INDEX
 from turnstile.store.faults import Faults, no_faults
@@ -33,13 +31,6 @@ from turnstile.store.ports import LogStorage, Obj, World
 Guard = Callable[[], None]
 MAX_STALE: Final = 100
 """Roots of another history that one call removes."""
-
-
-class StoredRoot(msgspec.Struct, frozen=True):
-    """A root and the id of its obj."""
-
-    id: str
-    root: Root
 
 
 def newest_root(world: World, head: TableHead) -> StoredRoot | None:

@@ -37,8 +37,9 @@ from turnstile.fleet.core.forwarded import (
 )
 from turnstile.fleet.core.owners import Address, Owners, Rates
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
+from turnstile_server.apps import open_apps, read_body
+from turnstile_server.children import end_with_parent
 from turnstile_server.fleet.forwarding import Listener, OwnerClient, OwnersFile, Subject, subject_of
-from turnstile_server.http import end_with_parent, open_apps, read_body
 from turnstile_server.settings import ServerSettings
 from turnstile_server.telemetry import logs, metrics
 from turnstile_server.world import open_store, waker

@@ -14,12 +14,12 @@ from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
 from tests.support.iceberg.appends import append, change_of
 from turnstile.catalog.services import build
-from turnstile.iceberg.changes import TableChange
 from turnstile.iceberg.commits import Commits
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core.schema import Field, Schema
+from turnstile.iceberg.core.table_updates import TableChange
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.shared_appends import Alone, AppendGroup, WaitingAppend
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables

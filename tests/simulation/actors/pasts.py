@@ -31,11 +31,11 @@ from turnstile.catalog.services import build
 from turnstile.coordination.tasks import Busy
 from turnstile.gc.collector import Collector, CollectTask
 from turnstile.gc.core import KINDS as COLLECTED
-from turnstile.iceberg.changes import TableChange
 from turnstile.iceberg.clones import copiers
 from turnstile.iceberg.commits import Commits
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.schema import Field, Schema
+from turnstile.iceberg.core.table_updates import TableChange
 from turnstile.iceberg.core.updates import SetProperties
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.tables import CreateTable, Tables

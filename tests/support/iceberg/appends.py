@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from turnstile.iceberg.changes import TableChange
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.files import avro, manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import AssertRefSnapshotId, AssertTableUuid
 from turnstile.iceberg.core.snapshots import Snapshot
+from turnstile.iceberg.core.table_updates import TableChange
 
 Put = Callable[[str, bytes], object]
 Get = Callable[[str], bytes]

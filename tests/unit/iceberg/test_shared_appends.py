@@ -21,7 +21,6 @@ from turnstile.catalog.changes.idempotency import IdempotentCommitter
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.iceberg.changes import TableChange
 from turnstile.iceberg.commits import Commits
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u
@@ -30,6 +29,7 @@ from turnstile.iceberg.core.requirements import AssertCurrentSchemaId, CommitFai
 from turnstile.iceberg.core.schema import Field, Schema
 from turnstile.iceberg.core.shared_appends import Answer, Written, answer, fits, may_share
 from turnstile.iceberg.core.snapshots import Snapshot
+from turnstile.iceberg.core.table_updates import TableChange
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.shared_appends import Alone, AppendGroup, AppendQueue, WaitingAppend
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables

@@ -31,9 +31,9 @@ from turnstile.api.iceberg.responses import Credentials
 from turnstile.api.services import services
 from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable, Table
 from turnstile.catalog.core.paths import Path, check_path
-from turnstile.iceberg.changes import TableChange
 from turnstile.iceberg.commits import Commits
 from turnstile.iceberg.core.requirements import creates
+from turnstile.iceberg.core.table_updates import TableChange
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
 from turnstile.rights.rules import (
     create_table,

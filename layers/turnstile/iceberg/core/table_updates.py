@@ -7,6 +7,7 @@ from typing import assert_never
 
 import msgspec
 
+from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.draft import DEFAULT_FORMAT, Draft, bad_update, chosen_id
 from turnstile.iceberg.core.metadata import NEWEST, TableMetadata
@@ -19,10 +20,18 @@ from turnstile.iceberg.core.partition import (
     compatible,
     with_ids,
 )
-from turnstile.iceberg.core.requirements import CommitFailed
+from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement
 from turnstile.iceberg.core.schema import Schema, highest_id, same
 from turnstile.iceberg.core.schema import check as check_schema
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot, SnapshotRef
+
+
+class TableChange(msgspec.Struct, frozen=True):
+    """A commit of the table ``path``."""
+
+    path: Path
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[u.TableUpdate, ...]
 
 
 def apply_updates(

@@ -153,6 +153,13 @@ class Root(msgspec.Struct, frozen=True):
         return frozenset(ref.name for ref in (*self.leaves, *self.deltas))
 
 
+class StoredRoot(msgspec.Struct, frozen=True):
+    """A root and the id of its obj."""
+
+    id: str
+    root: Root
+
+
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Root)
 

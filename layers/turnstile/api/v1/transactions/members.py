@@ -201,8 +201,8 @@ def _iceberg_commit(catalog: str, change: CommitIcebergTable) -> PreparedMember:
     from turnstile.api.iceberg.context import context_of
     from turnstile.api.iceberg.requests import CommitTable, without_null_members
     from turnstile.api.iceberg.tables import need_of
-    from turnstile.iceberg.changes import TableChange
     from turnstile.iceberg.commits import Commits
+    from turnstile.iceberg.core.table_updates import TableChange
 
     try:
         sent = decode(without_null_members(bytes(change.commit)), CommitTable)
