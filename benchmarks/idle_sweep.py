@@ -23,7 +23,7 @@ from tests.support.store.rows import head_row
 from tests.support.store.servers import dynoxide
 from turnstile.adapters import FileStorages, SystemClock
 from turnstile.adapters.dynamo.models import model_of, to_item
-from turnstile.adapters.opening import RandomIds
+from turnstile.adapters.machine import RandomIds
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.rows import Space

@@ -36,7 +36,8 @@ from tests.support.store.canned import WarmCommit, answer, refusal, serving
 from tests.support.store.clients import plain_dynamodb
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock, dynamodb
+from turnstile.adapters.machine import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages, dynamodb
 from turnstile.api import apps
 from turnstile.api.services import Services
 from turnstile.store.core.rows import Space

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.refs import SqliteRefs, encode
 from turnstile.store.core.writes import Append, Change, Clause, Drop, Equals, Insert, Row, Set, Write, new_row

@@ -17,7 +17,8 @@ import msgspec
 
 from benchmarks.catalog_racing.metering import Delay, Meter, MeteredObjs, MeteredRefs, at_once
 from tests.support.store.backends import Backend
-from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
+from turnstile.adapters.machine import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.changes.waiting import ChangeQueue, Edit
 from turnstile.catalog.core.entities import Entity, Namespace

@@ -74,7 +74,8 @@ class Counted:
 
 def world_of(options: Mapping[str, Any]) -> World:
     """The world on the store that the options name."""
-    from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock, open_world
+    from turnstile.adapters.machine import RandomIds, SystemClock
+    from turnstile.adapters.opening import FileStorages, open_world
 
     if options["system"] == "dynamodb":
         return open_world(

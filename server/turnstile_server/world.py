@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock, open_world
+from turnstile.adapters.machine import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages, open_world
 from turnstile.catalog.core.request_rows import RequestOutcome
 from turnstile.fleet.core.rows import MovesRow
 from turnstile.store.core.rows import Space, StoredRow

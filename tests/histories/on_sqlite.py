@@ -24,7 +24,8 @@ import msgspec
 
 from tests.histories.check import Operation, told
 from tests.support.fakes import delta
-from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
+from turnstile.adapters.machine import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
 from turnstile.adapters.sqlite.refs import SqliteRefs

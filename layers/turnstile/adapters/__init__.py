@@ -5,6 +5,7 @@ worlds from them.
 
 from __future__ import annotations
 
-from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock, open_world
+from turnstile.adapters.machine import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages, open_world
 
 __all__ = ["FileStorages", "RandomIds", "SystemClock", "open_world"]

@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from turnstile.adapters.clients import read_secret
+from turnstile.adapters.machine import SystemClock
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.ports import Clock
 
@@ -105,6 +107,4 @@ def deployed_secret(named: str = TOKENS) -> Secret | None:
 
 @cache
 def _secret(named: str, arn: str) -> Secret:
-    from turnstile.adapters.opening import SystemClock, read_secret
-
     return Secret(lambda: read_secret(arn), SystemClock(), MEMBERS[named].values())

@@ -104,7 +104,7 @@ class Services:
     def begin_anew(self) -> None:
         """Called in each sandbox that continues from a snapshot, before its first request: state
         that the sandboxes would share by the snapshot begins anew."""
-        from turnstile.adapters.opening import begin_anew
+        from turnstile.adapters.machine import begin_anew
 
         begin_anew(self.world)
 
@@ -482,7 +482,7 @@ class Services:
 
     @cached_property
     def collect_task(self) -> CollectTask:
-        from turnstile.adapters.opening import clock_ahead_ms
+        from turnstile.adapters.machine import clock_ahead_ms
         from turnstile.gc.collector import CollectTask
 
         return CollectTask(self.world, self.collector, ahead_ms=lambda: clock_ahead_ms(self.world))

@@ -11,7 +11,7 @@ import msgspec
 
 from turnstile.adapters import open_world, secret
 from turnstile.adapters.credentials import StaticCredentials, open_credential_vendor
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.api.auth.settings import Accepted, AuthSettings
 from turnstile.api.http import env
 from turnstile.api.http.request import current

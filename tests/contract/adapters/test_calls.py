@@ -28,7 +28,7 @@ from turnstile.adapters.dynamo.calls import Fault, fault_of
 from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, StoreUnavailable, Throttled, TooLarge
 from turnstile.store.core.writes import Equals, Set
 from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected

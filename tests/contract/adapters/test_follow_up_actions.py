@@ -14,7 +14,7 @@ from botocore.stub import ANY, Stubber
 
 from turnstile.adapters.event_targets import BadTarget, EventBus, Webhook
 from turnstile.adapters.follow_up_actions import Function, SparkJob, open_actions
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.deliver import NotDelivered
 

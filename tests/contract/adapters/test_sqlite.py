@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.refs import SqliteRefs, decode, encode
 from turnstile.store.core.errors import StorageFault
@@ -53,7 +53,7 @@ def test_a_row_comes_back_as_it_was_written() -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.refs import SqliteRefs
 from turnstile.store.core.writes import Change, Clause, Equals, Set

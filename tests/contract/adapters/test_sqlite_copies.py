@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.store.workload import KEYS, start, step
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite import copies
 from turnstile.adapters.sqlite.copies import back_up, put_back, read, staged_copy
 from turnstile.adapters.sqlite.database import Database

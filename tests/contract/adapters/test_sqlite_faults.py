@@ -20,7 +20,7 @@ from tests.support.stack import until
 from tests.support.store.disk import Disk
 from tests.support.store.workload import KEYS, Record, Workload, check, start, step
 from tests.support.threads import PATIENCE_S, join
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite import database as database_module
 from turnstile.adapters.sqlite import file as file_module
 from turnstile.adapters.sqlite.database import Database

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite import refs as module
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.refs import SqliteRefs

@@ -21,7 +21,7 @@ from tests.support.store.rows import change
 from tests.support.store.workload import KEYS, start, step
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite import file as file_module
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs

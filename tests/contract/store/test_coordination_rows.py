@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
-from turnstile.adapters.opening import RandomIds
+from turnstile.adapters.machine import RandomIds
 from turnstile.coordination.core.named_ref import RECENT
 from turnstile.coordination.refs import NamedRefs
 from turnstile.coordination.tasks import Attempt, Busy, OtherVersion, Tasks, Updateable, Updateables

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
-from turnstile.adapters.opening import RandomIds
+from turnstile.adapters.machine import RandomIds
 from turnstile.fleet.core.decisions import SILENT_BEATS, WHOLE_LOOK_BEATS
 from turnstile.fleet.core.roles import ALL
 from turnstile.fleet.core.rows import owned_still

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.store.backends import REALM, Backend, Counter
 from tests.support.store.rows import change, fresh_key, head_row, stored
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.api.doctor.damage import KINDS
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.rows import new_catalog, new_staging

@@ -11,7 +11,7 @@ from tests.support.fakes.heads import empty_row, named, ticket
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
 from tests.support.threads import WRITERS, together
-from turnstile.adapters.opening import RandomIds
+from turnstile.adapters.machine import RandomIds
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.reservations import holder_of
 from turnstile.delta.core.writes.ratify import named_change, ticket_change

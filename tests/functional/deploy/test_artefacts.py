@@ -123,7 +123,8 @@ def test_a_layer_is_built_by_the_checkout_which_has_a_version_though_sam_works_i
 
 
 def test_the_services_that_the_code_opens_are_those_that_the_layer_describes() -> None:
-    opened = re.findall(r"_client\(\s*\"(\w[\w-]*)\"", (ROOT / "layers/turnstile/adapters/opening.py").read_text())
+    sources = [(ROOT / f"layers/turnstile/adapters/{name}.py").read_text() for name in ("opening", "clients")]
+    opened = re.findall(r"make_client\(\s*\"(\w[\w-]*)\"", "".join(sources))
     only_servers = {"dynamodbstreams"}  # functions are sent the records of a stream
     assert set(opened) - only_servers == set(layers.SERVICES) and set(opened) > only_servers
 

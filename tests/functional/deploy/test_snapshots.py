@@ -16,9 +16,9 @@ from tests.support.repository import ROOT
 from tests.support.roles.parameters import EVERYTHING
 from tests.support.roles.resolved import Resolved
 from tests.support.roles.translated import translated
-from turnstile.adapters import opening
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.api.services import Services
+from turnstile.store.ports import World
 from turnstile_cost import Idle, prices, warmth
 from turnstile_local.deployment import read_template
 
@@ -67,7 +67,7 @@ def test_a_sandbox_that_goes_on_after_days_does_not_take_its_clock_for_one_that_
     days_later = clock.now_ms() + 10 * 86_400_000
     monkeypatch.setattr(SystemClock, "now_ms", lambda self: days_later)
     assert clock.jumped_ms() > 9 * 86_400_000, "no time has passed that the process knows of"
-    Services(opening.World(world.refs, world.objs, world.storages, clock, world.ids, world.space)).begin_anew()
+    Services(World(world.refs, world.objs, world.storages, clock, world.ids, world.space)).begin_anew()
     assert clock.jumped_ms() == 0
 
 

@@ -68,7 +68,7 @@ def test_the_functions_start_with_what_the_rules_let_through(
     from turnstile.api.http.env import BadSetting
 
     held: dict[str, str] = {}
-    monkeypatch.setattr("turnstile.adapters.opening.read_secret", lambda arn: json.dumps(held))
+    monkeypatch.setattr("turnstile.adapters.secret.read_secret", lambda arn: json.dumps(held))
     for number, (mode, token, keys, issuer, audience) in enumerate(
         itertools.product(("required", "none"), ("", "t"), ("", "k:" + "a" * 43), ("", "https://i"), ("", "a"))
     ):

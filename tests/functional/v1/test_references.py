@@ -14,7 +14,7 @@ from tests.support.cli import run, service
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Http, function
 from tests.support.store.backends import Backend, Counter
-from turnstile.adapters.opening import RandomIds, SystemClock
+from turnstile.adapters.machine import RandomIds, SystemClock
 from turnstile.coordination.core.named_ref import RECENT
 from turnstile.coordination.refs import NamedRefs
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict

@@ -10,7 +10,8 @@ from typing import Any
 from tests.support.catalog import head_of
 from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
-from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
+from turnstile.adapters.machine import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.decide import Ratified

@@ -42,7 +42,7 @@ from tests.support.roles.resolved import Resolved
 from tests.support.roles.world import StoredWorld
 from tests.support.store.backends import Backend
 from tests.support.unity import B, metadata, protocol
-from turnstile.adapters import opening
+from turnstile.adapters import clients
 from turnstile.adapters.credentials import open_credential_vendor
 from turnstile.adapters.dynamo.models import model_of, to_item
 from turnstile.adapters.event_targets import open_targets
@@ -145,11 +145,11 @@ class Paths:
         """Each function reads its secrets, from either kind of place."""
         for name in ("commit", "catalog", "iceberg", "tokens", "plans", "ingest", "authorizer"):
             with self._recorder.acting(f"{name.capitalize()}Function"):
-                opening.read_secret(self._stack.parameters["Secret"])
+                clients.read_secret(self._stack.parameters["Secret"])
         of_lake = ("commit", "catalog", "iceberg", "publish", "maintain", "plans", "ingest", "rows", "sweep", "collect")
         for name in of_lake:
             with self._recorder.acting(f"{name.capitalize()}Function"):
-                opening.read_secret(self._stack.parameters["LakeSecret"])
+                clients.read_secret(self._stack.parameters["LakeSecret"])
 
     def operations(self) -> None:
         """Every operation of the functions commit, catalog, plans and ingest.

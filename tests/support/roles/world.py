@@ -13,7 +13,8 @@ from tests.support.store.backends import OBJS_TABLE, PATIENT, REFS_TABLE, Backen
 from turnstile.adapters.dynamo.models import model_of, ref_from_item, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.opening import RandomIds, s3
+from turnstile.adapters.machine import RandomIds
+from turnstile.adapters.opening import s3
 from turnstile.adapters.s3 import S3Storage
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import Obj, Stat, World

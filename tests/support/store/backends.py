@@ -16,10 +16,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tests.support.fakes.objs import FakeObjs
 from tests.support.fakes.refs import FakeRefs
 from tests.support.fakes.storage import FakeClock, FakeStorages
-from turnstile.adapters import FileStorages, opening
+from turnstile.adapters import FileStorages, clients
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.opening import SystemClock, dynamodb, s3
+from turnstile.adapters.machine import SystemClock
+from turnstile.adapters.opening import dynamodb, s3
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
 from turnstile.adapters.sqlite.refs import SqliteRefs, encode
@@ -39,7 +40,7 @@ OBJS_TABLE: Final = "contract-objs"
 
 # On a busy machine an emulator may answer late. Answers that are lost are the subject of tests that
 # lose them on purpose.
-opening.CONNECT_S = opening.READ_S = 60.0  # type: ignore[misc]
+clients.CONNECT_S = clients.READ_S = 60.0  # type: ignore[misc]
 PATIENT: Final = Patience(deadline_s=60.0, first_s=0.025, longest_s=0.5)
 
 

@@ -25,7 +25,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
 from tests.support.functions import event
 from turnstile.adapters.dynamo.models import Item, ObjRow, model_of, to_item
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import TableHead, new_head_row

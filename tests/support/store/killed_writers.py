@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from tests.support.store.workload import KEYS, PAIRS, Record, step
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.refs import SqliteRefs
 from turnstile.store.ports import Accepted, AllAccepted

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from tests.support.store.backends import Backend, Counter
-from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
+from turnstile.adapters.machine import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.rows import Space

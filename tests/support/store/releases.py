@@ -21,7 +21,8 @@ import msgspec
 
 from tests.support.fakes import delta
 from tests.support.repository import ROOT
-from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
+from turnstile.adapters.machine import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
 from turnstile.adapters.sqlite.refs import SqliteRefs

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from turnstile.adapters.opening import SystemClock
+from turnstile.adapters.machine import SystemClock
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
 from turnstile.adapters.sqlite.refs import SqliteRefs

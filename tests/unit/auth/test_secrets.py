@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.fakes.storage import FakeClock
 from tests.support.fakes.world import fake_world
-from turnstile.adapters import secret
+from turnstile.adapters import clients, secret
 from turnstile.adapters.secret import AGAIN_MS, FRESH_MS, USABLE_MS, Secret
 from turnstile.api.auth.bearer import FromSecret, authentication
 from turnstile.api.auth.settings import Accepted
@@ -211,7 +211,7 @@ def test_the_secret_of_the_lake_and_that_of_tokens_are_two(monkeypatch: pytest.M
         f"arn:aws:ssm:r:1:parameter/t/{number}": json.dumps({"token": "t"}),
         f"arn:aws:secretsmanager:r:1:secret:l{number}": json.dumps({"s3_access_key_id": "id"}),
     }
-    monkeypatch.setattr("turnstile.adapters.opening.read_secret", values.__getitem__)
+    monkeypatch.setattr("turnstile.adapters.secret.read_secret", values.__getitem__)
     tokens, lake = values
     monkeypatch.setenv("TURNSTILE_TOKEN", "of the environment")
     monkeypatch.setenv("TURNSTILE_S3_ACCESS_KEY_ID", "of the environment")
@@ -239,9 +239,9 @@ def test_a_secret_is_read_from_the_service_that_its_arn_names(monkeypatch: pytes
 
     monkeypatch.setattr(opening, "_client", lambda service, _endpoint, **_: Client(service))
     monkeypatch.setenv("TURNSTILE_ACCOUNT", "1")
-    assert opening.read_secret("arn:aws:ssm:r:1:parameter/turnstile/secret") == "/turnstile/secret"
+    assert clients.read_secret("arn:aws:ssm:r:1:parameter/turnstile/secret") == "/turnstile/secret"
     other = "arn:aws:ssm:r:2:parameter/turnstile/secret"
-    assert opening.read_secret(other) == other, "a parameter of this name is another one here"
+    assert clients.read_secret(other) == other, "a parameter of this name is another one here"
     monkeypatch.delenv("TURNSTILE_ACCOUNT")
-    assert opening.read_secret(other) == other
-    assert opening.read_secret("arn:aws:secretsmanager:r:1:secret:s") == "s"
+    assert clients.read_secret(other) == other
+    assert clients.read_secret("arn:aws:secretsmanager:r:1:secret:s") == "s"
