@@ -39,7 +39,7 @@ CASES += [(running, *cell) for running in RUNNING if running != "up" for cell in
 def _is_slow(running: str, origin: str, use: str) -> bool:
     """A table of a DataFrame is one of SQL for all but Spark."""
     if running == "up":
-        return origin == "spark_dataframe" and use not in USING_BY_SPARK
+        return origin == "spark_dataframe" and use not in ("spark_reads", "spark_writes", "spark_optimizes")
     return origin in MAKING_BY_SPARK
 
 
