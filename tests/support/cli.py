@@ -111,10 +111,11 @@ def show(service: Server | Stack, *arguments: str) -> str:
 
 
 class Program:
-    """The installed command in a process of its own, with a home."""
+    """The installed command in a process of its own, with a home and further variables."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **variables: str) -> None:
         self.home = home
+        self._variables = variables
 
     @property
     def environment(self) -> dict[str, str]:
@@ -122,7 +123,7 @@ class Program:
         answer."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("TURNSTILE_", "AWS_"))}
         nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "HTTP_PROXY": "http://x:1"}
-        return {**clean, **nowhere, "TURNSTILE_HOME": str(self.home)}
+        return {**clean, **nowhere, **self._variables, "TURNSTILE_HOME": str(self.home)}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
