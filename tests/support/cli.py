@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -51,7 +51,10 @@ def service(answers: dict[str, Answer]) -> Iterator[Canned]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             length = int(self.headers.get("content-length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
+            content = self.rfile.read(length)
+            body = None
+            with suppress(ValueError):  # rows may be no JSON
+                body = json.loads(content) if content else None
             headers = {name.lower(): value for name, value in self.headers.items()}
             canned.seen.append((self.command, self.path, body, headers))
             status, told = canned.answers.get(
