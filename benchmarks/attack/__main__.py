@@ -32,51 +32,21 @@ from typing import Any
 
 import httpx
 
+from benchmarks.attack.honest import CLIENTS, OPERATOR, honest
 from benchmarks.racing.table import append, create
 from turnstile_server import Server
 
-OPERATOR = "an operator's token"
 STRANGER = "a stranger's token"
-CLIENTS = 8
-PAUSE_S = 0.05
 PREDICATE = "DATE(" * 30 + "a" + ")" * 30
-
-
-def honest(url: str, table_id: str, seconds: float, start: Any, out: Any) -> None:
-    """Requests of one client; puts their milliseconds and the statuses other than success."""
-    ms: list[float] = []
-    other: Counter[int] = Counter()
-    base = 0
-    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {OPERATOR}"}, trust_env=False) as api:
-        api.get("/healthz")
-        start.wait()
-        end = time.monotonic() + seconds
-        number = 0
-        while time.monotonic() < end:
-            number += 1
-            began = time.perf_counter()
-            if number % 3 == 0:
-                content = append(uuid.uuid4().hex, int(time.time() * 1000), base, row_tracking=False)
-                body = {"version": None, "base": base, "inline": {"content": content}}
-                answer = api.post(f"/v1/tables/{table_id}/commits", json=body)
-                base = answer.json()["commit"]["version"] if answer.is_success else base
-            elif number % 3 == 1:
-                answer = api.get(f"/v1/tables/{table_id}/head")
-            else:
-                answer = api.get("/v1/catalogs/main/namespaces/default/tables", params={"max_results": 10})
-            ms.append((time.perf_counter() - began) * 1000)
-            if not answer.is_success:
-                other[answer.status_code] += 1
-            time.sleep(PAUSE_S)
-    out.put((ms, other))
 
 
 class Attacker:
     """Probes of a server by a principal without rights. ``answers`` counts statuses."""
 
-    def __init__(self, server: Server, table_id: str) -> None:
+    def __init__(self, server: Server, table_id: str, other_id: str) -> None:
         self._server = server
         self._table_id = table_id
+        self._other_id = other_id
         self.answers: Counter[Any] = Counter()
 
     @contextmanager
@@ -114,7 +84,7 @@ class Attacker:
     def predicates(self) -> Any:
         read = {"table_id": self._table_id, "version": 0, "predicate": PREDICATE}
         content = append(uuid.uuid4().hex, int(time.time() * 1000), 0, row_tracking=False)
-        commit = {"table_id": self._table_id, "version": 1, "inline": {"content": content}}
+        commit = {"table_id": self._other_id, "version": 1, "inline": {"content": content}}
         body = {"id": str(uuid.uuid4()), "commits": [commit], "reads": [read]}
         return self.each_second(32, 32, lambda api: api.post("/v1/transactions", json=body))
 
@@ -166,7 +136,7 @@ def main() -> None:
         environment = {"TURNSTILE_TOKENS": json.dumps(stranger)}
         with Server.start(Path(home), 0, OPERATOR, environment=environment) as server:
             tables = [create(server.url, OPERATOR, f"t{number}").table_id for number in range(CLIENTS)]
-            attacker = Attacker(server, tables[0])
+            attacker = Attacker(server, *tables[:2])
             probes: list[tuple[str, Callable[[], Any]]] = [("calm", lambda: attacker.connections(0))]
             probes += [("predicates", attacker.predicates)]
             probes += [(f"idle {count}", lambda count=count: attacker.connections(count)) for count in given.idle]
