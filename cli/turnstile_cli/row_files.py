@@ -4,6 +4,7 @@ command that is run again sends the same requests."""
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,7 +39,7 @@ _SUFFIXES: Final = {
 
 @dataclass(frozen=True)
 class Part:
-    """The body of one request, with the number of its rows; 0 of an array of JSON."""
+    """The body of one request, with the number of its rows."""
 
     content: bytes
     rows: int
@@ -72,9 +73,19 @@ def _of_lines(stream: BinaryIO, rows: int) -> Iterator[Part]:
     while first and not first.strip():
         first = stream.readline()
     if first.lstrip()[:1] == b"[":
-        yield Part(first + stream.read(), 0)
+        content = first + stream.read()
+        yield Part(content, _length(content))
         return
     yield from _gather((line for line in _with_first(first, stream) if line.strip()), rows)
+
+
+def _length(content: bytes) -> int:
+    """The number of items of an array; 0 where it is none, which the server says."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return 0
+    return len(found) if isinstance(found, list) else 0
 
 
 def _of_csv(stream: BinaryIO, rows: int) -> Iterator[Part]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from turnstile_client.errors import ClientError, StorageFailure
+from turnstile_http.waiting import WAIT_REPORTER
 
 _KEYS: Final = (
     "give the lake other ones (s3={'access_key': ..., 'secret_key': ...}), or set AWS_ACCESS_KEY_ID and "
@@ -51,9 +52,11 @@ _ERRNOS: Final = {
 
 @contextmanager
 def failures_at(location: str) -> Iterator[None]:
-    """Failures of storage in the block become :class:`turnstile_client.errors.StorageFailure`."""
+    """Failures of storage in the block become :class:`turnstile_client.errors.StorageFailure`, and
+    a block that lasts is logged as a request to the server is."""
     try:
-        yield
+        with WAIT_REPORTER.of(f"files at {location}"):
+            yield
     except ClientError:
         raise
     except OSError as e:

@@ -68,8 +68,13 @@ class FileReader:
         :class:`turnstile_client.errors.Unsupported` for a file that cannot be read rightly, and
         :class:`turnstile_client.errors.StorageFailure`.
         """
-        with failures_at(self._storage.location):
-            yield from self._rows(files)
+        found = self._rows(files)
+        while True:
+            with failures_at(self._storage.location):  # and not while the caller has the rows
+                batch = next(found, None)
+            if batch is None:
+                return
+            yield batch
 
     def _rows(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         if self._tracking is not None:  # ids follow from positions

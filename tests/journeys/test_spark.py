@@ -19,12 +19,14 @@ from tests.support.journeys.uses import PLAIN as USING
 CELLS = [(origin, use) for origin in ORIGINS for use in USES if origin in MAKING_BY_SPARK or use in USING_BY_SPARK]
 ELSEWHERE = [
     ("client", "spark_writes"),
+    ("client", "java_appends"),
+    ("imported", "java_reads"),
     ("spark_sql", "client_reads"),
     ("spark_sql", "duckdb_reads"),
 ]
 """The cells for the other ways of running: tables that the two clients make and read. Spark reads
-its own tables. Those that Spark makes are slow: a client's table that Spark writes shows that Spark
-and the server understand each other in that way."""
+its own tables. Those that Spark makes, and those of Delta's Java clients, are slow: a client's
+table that Spark writes shows that Spark and the server understand each other in that way."""
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +41,8 @@ CASES += [(running, *cell) for running in RUNNING if running != "up" for cell in
 def _is_slow(running: str, origin: str, use: str) -> bool:
     """A table of a DataFrame is one of SQL for all but Spark."""
     if running == "up":
-        return origin == "spark_dataframe" and use not in USING_BY_SPARK
-    return origin in MAKING_BY_SPARK
+        return origin == "spark_dataframe" and use not in ("spark_reads", "spark_writes", "spark_optimizes")
+    return origin in MAKING_BY_SPARK or use.startswith("java")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The files for operators of servers, in infra/server: alert rules, a dashboard, a compose file, a
-unit, a chart. Each names metrics, settings and files that exist."""
+unit, a chart. Each names metrics, settings and files that exist. The tools that take them judge
+them in ``test_operators_tools.py``."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ import yaml
 from prometheus_client.metrics import MetricWrapperBase
 from typer.main import get_command
 
+from tests.support.deployment.tools import CASES, CHART, FOLDER, RENDERED
 from tests.support.repository import ROOT
 from turnstile_cli.main import program
 from turnstile_server.telemetry import metrics
 from turnstile_server.telemetry.conflicts import ConflictLog
 
-FOLDER: Final = ROOT / "infra/server"
 FUNCTIONS: Final = frozenset(
     {"up", "max", "sum", "rate", "increase", "time", "by", "le", "histogram_quantile", "topk", "label_values", "job"}
 )
@@ -165,37 +166,11 @@ def test_the_unit_stops_a_server_as_it_wants_to_be_stopped() -> None:
 
 # -- the chart --------------------------------------------------------------------------------------------------------
 
-CHART: Final = FOLDER / "helm"
-CASES: Final[dict[str, list[str]]] = {
-    "sqlite": [],
-    "dynamodb": [
-        "store=dynamodb:refs,objs",
-        "replicas=3",
-        "workers=2",
-        "lake=s3://bucket/lake",
-        "env.AWS_REGION=eu-central-1",
-    ],
-}
-RENDERED: Final = ROOT / "tests/data/helm"
-
 
 def digest() -> str:
     """Returns the hash of the chart's sources."""
     files = sorted(path for path in CHART.rglob("*") if path.is_file())
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def helm(case: list[str]) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("helm")
-    if program is None:
-        pytest.skip("there is no helm on the path: what it made of the chart is in tests/data/helm")
-    values = [word for value in case for word in ("--set", value.replace(",", "\\,"))]
-    return subprocess.run(
-        [program, "template", "lake", CHART, "--namespace", "data", *values],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def rendered(name: str) -> list[dict[str, Any]]:
@@ -207,21 +182,6 @@ def test_what_was_rendered_is_of_this_chart() -> None:
         "render it anew: for each case `helm template lake infra/server/helm --namespace data --set ...` into "
         "tests/data/helm"
     )
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_helm_makes_of_the_chart_what_is_kept(name: str) -> None:
-    done = helm(CASES[name])
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == (RENDERED / f"{name}.yaml").read_text()
-
-
-@pytest.mark.parametrize(
-    ("values", "said"), [(["replicas=2"], "several replicas need store"), (["workers=1"], "workers need")]
-)
-def test_a_chart_that_would_give_one_file_to_several_is_refused(values: list[str], said: str) -> None:
-    done = helm(values)
-    assert done.returncode != 0 and said in done.stderr
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -51,7 +51,10 @@ def service(answers: dict[str, Answer]) -> Iterator[Canned]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             length = int(self.headers.get("content-length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
+            content = self.rfile.read(length)
+            body = None
+            with suppress(ValueError):  # rows may be no JSON
+                body = json.loads(content) if content else None
             headers = {name.lower(): value for name, value in self.headers.items()}
             canned.seen.append((self.command, self.path, body, headers))
             status, told = canned.answers.get(
@@ -111,10 +114,11 @@ def show(service: Server | Stack, *arguments: str) -> str:
 
 
 class Program:
-    """The installed command in a process of its own, with a home."""
+    """The installed command in a process of its own, with a home and further variables."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **variables: str) -> None:
         self.home = home
+        self._variables = variables
 
     @property
     def environment(self) -> dict[str, str]:
@@ -122,7 +126,7 @@ class Program:
         answer."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("TURNSTILE_", "AWS_"))}
         nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "HTTP_PROXY": "http://x:1"}
-        return {**clean, **nowhere, "TURNSTILE_HOME": str(self.home)}
+        return {**clean, **nowhere, **self._variables, "TURNSTILE_HOME": str(self.home)}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -77,7 +77,7 @@ def main() -> int:
     """Makes the named downloads, or all; 0 unless something is broken rather than missing."""
     from tests.support.clients import kernel_rs
     from tests.support.clients.sail import suite
-    from tests.support.deployment import root
+    from tests.support.deployment import root, tools
     from tests.support.iceberg import compatibility_kit, spark41
     from tests.support.store import dynoxide
 
@@ -88,6 +88,10 @@ def main() -> int:
         "python3.13-root": root.make,
         "Sail": suite.python,
         "Iceberg's compatibility kit": compatibility_kit.libraries,
+        "promtool": tools.promtool,
+        "helm": tools.helm,
+        "compose schema": tools.compose_schema,
+        "kubernetes-validate": tools.kubernetes_validate,
     }
     broken = 0
     wanted = sys.argv[1:] or list(makers)

@@ -25,6 +25,8 @@ class Rule:
     times: int
     lose_answer: bool = False
     answer: tuple[int, dict[str, Any]] | None = None
+    refusal: tuple[int, str] | None = None
+    hang_up: bool = False
     before: Callable[[], None] | None = None
 
 
@@ -73,6 +75,19 @@ class Flaky:
         body = {"error": {"type": type, "message": "said the flaky proxy", "code": status, **more}}
         self.rules.append(Rule(match, times, answer=(status, body)))
 
+    def refuse(self, match: str, status: int, code: str, times: int) -> None:
+        """As ``fail``, in the form of S3."""
+        self.rules.append(Rule(match, times, refusal=(status, code)))
+
+    def go_away(self) -> None:
+        """From now on no request is answered, and none reaches the server, until ``come_back``."""
+        self.rules.append(Rule("", 1_000_000, hang_up=True))
+
+    def come_back(self) -> None:
+        """All rules end."""
+        with self._lock:
+            self.rules.clear()
+
     def first(self, match: str, do: Callable[[], None]) -> None:
         """Runs ``do`` before the next such request is passed on."""
         self.rules.append(Rule(match, 1, before=do))
@@ -91,6 +106,16 @@ class Flaky:
         rule = self._take(f"{request.command} {request.path}")
         if rule and rule.answer:
             self._reply(request, rule.answer[0], json.dumps(rule.answer[1]).encode())
+            return
+        if rule and rule.refusal:
+            status, code = rule.refusal
+            text = f"<Error><Code>{code}</Code><Message>said the flaky proxy</Message></Error>"
+            content = b"" if request.command == "HEAD" else text.encode()
+            self._reply(request, status, content, [("Content-Type", "application/xml")])
+            return
+        if rule and rule.hang_up:
+            request.close_connection = True
+            request.connection.shutdown(socket.SHUT_RDWR)
             return
         if rule and rule.before:
             rule.before()

@@ -16,6 +16,7 @@ from functools import cache
 from typing import BinaryIO, Final
 
 from turnstile.store.core.errors import InvalidRequest, StorageFault
+from turnstile.store.core.names import LOG, STAGED
 from turnstile.store.ports import Stat
 
 
@@ -43,7 +44,7 @@ def check_prefix(prefix: str) -> str:
 
 
 # Paths are text here, as in the port; Path objects would be made and dropped at every call.
-# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH110, PTH114, PTH116, PTH118, PTH119, PTH120, PTH123
+# ruff: noqa: PTH102, PTH103, PTH105, PTH106, PTH108, PTH110, PTH114, PTH116, PTH118, PTH119, PTH120, PTH123
 
 _TEMPORARY: Final = ".turnstile-"
 _TEMPORARY_NAME: Final = re.compile(r"\.turnstile-[0-9a-f]{24}")
@@ -90,6 +91,8 @@ class FileStorage:
         temporary = os.path.join(folder, _TEMPORARY + secrets.token_hex(12))
         with _faults("write", path):
             _write_durably(folder, temporary, (content,) if isinstance(content, bytes) else content)
+            if folder == os.path.join(self._root, LOG.rstrip("/")):
+                _make_staged(folder)
             try:
                 os.link(temporary, target)
             except FileExistsError:
@@ -252,6 +255,13 @@ def _create(folder: str, temporary: str) -> BinaryIO:
             if not tries_left:
                 raise
     raise AssertionError("unreachable")
+
+
+def _make_staged(log: str) -> None:
+    """Makes the folder of staged commits in the folder of a log. Delta's clients make it only for
+    tables that they create, and an imported table's first commit may be theirs."""
+    with suppress(FileExistsError, *_GONE):
+        os.mkdir(os.path.join(log, os.path.basename(STAGED.rstrip("/"))))
 
 
 def _holds_files(folder: str) -> bool:

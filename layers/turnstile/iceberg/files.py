@@ -20,6 +20,7 @@ from turnstile.catalog.core.entities import IcebergEntity, IcebergTable, Iceberg
 from turnstile.iceberg.append_merger import new_list_cache
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core import views as view_metadata
+from turnstile.iceberg.core.expiry import expires
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
 from turnstile.store.cache import Lru
@@ -206,7 +207,7 @@ class MetadataFiles:
         size = escaped_size(raw)
         if size > self.max_bytes:
             replaced = self._cache.get((previous.metadata, previous.digest)) if previous is not None else None
-            if replaced is None or size >= replaced[1]:
+            if replaced is None or (size >= replaced[1] and not _asks_for_expiry(content, *replaced, size)):
                 raise _too_large(size, self.max_bytes)
         return raw, size
 
@@ -296,11 +297,24 @@ def _unpack(raw: bytes, limit: int) -> bytes:
         raise InvalidRequest("the metadata file is not valid gzip", field="metadata-location") from None
 
 
+_PROPERTY_BYTES: Final = 4_096
+"""As much may be added beyond the limit by the change that sets the property: an entry of the
+metadata log, and the property."""
 _LARGE_REMEDY: Final = (
     "expire snapshots and remove schemas that no snapshot has (remove-schemas; or set "
     "turnstile.maintenance.expire-snapshots=true, which does"
     " both), or shorten properties and comments"
 )
+
+
+def _asks_for_expiry(
+    content: TableMetadata | ViewMetadata, before: TableMetadata | ViewMetadata, size_before: int, size: int
+) -> bool:
+    """Whether a change sets the property that has a large table shrink, and little else."""
+    if not (isinstance(content, TableMetadata) and isinstance(before, TableMetadata)):
+        return False
+    is_new = expires(content.properties) and not expires(before.properties)
+    return is_new and size <= size_before + _PROPERTY_BYTES
 
 
 def _too_large(size: int, limit: int) -> TooLarge:

@@ -313,7 +313,9 @@ def entity_at(view: View, path: Path, kind: type[E]) -> E:
         if kind is IcebergTable and is_readable(entity):
             raise read_only(dotted_name(view.tree.catalog, *path))
         what = _word(kind)
-        raise NotFound(what, dotted_name(view.tree.catalog, *path), field=what, remedy="check the name")
+        is_external = isinstance(entity, Table) and entity.external is not None
+        remedy = "it is an external table: read it by its location" if is_external else "check the name"
+        raise NotFound(what, dotted_name(view.tree.catalog, *path), field=what, remedy=remedy)
     return entity
 
 

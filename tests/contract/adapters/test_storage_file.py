@@ -52,6 +52,19 @@ def test_i4_a_finished_put_leaves_nothing_but_the_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "a") == ["b"]
 
 
+def test_a_log_has_a_folder_for_staged_commits_from_its_first_file_on(tmp_path: Path) -> None:
+    """Delta's clients make it for tables that they create, and not for imported ones."""
+    storage = STORAGES.open(f"file:{tmp_path}")
+    storage.put_if_absent("_delta_log/0.json", b"x")
+    assert (tmp_path / "_delta_log/_staged_commits").is_dir()
+    assert [stat.path for stat in storage.list_all()] == ["_delta_log/0.json"]
+    storage.put_if_absent("data/_delta_log/0.json", b"x")
+    assert not (tmp_path / "data/_delta_log/_staged_commits").exists()
+    for path in ("_delta_log/0.json", "data/_delta_log/0.json"):
+        storage.delete(path)
+    assert not tmp_path.exists()
+
+
 def test_i10_hadoops_checksum_leaves_with_its_file(tmp_path: Path) -> None:
     """A stale ``.name.crc`` would make Hadoop refuse a later file of that name."""
     storage = STORAGES.open(f"file:{tmp_path}")

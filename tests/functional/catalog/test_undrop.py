@@ -336,3 +336,14 @@ def test_a_table_whose_metadata_has_a_name_of_another_writers_comes_back(client:
     there = client.services.open_catalog.history.log("main").commits[0].seq
     client.delete(f"{SALES}/tables/t3")
     assert undrop(client, "t3", at={"seq": there}).status == 200
+
+
+def test_i12_rights_on_a_namespace_that_is_still_there_are_those_of_now() -> None:
+    realm = Realm()
+    for user in ("ann", "bob"):
+        realm.grant("catalog", "main", user, "USE CATALOG")
+    realm.own("schema", "main.sales", "ann")
+    realm.must("DELETE", f"{NS}/t1")
+    realm.own("schema", "main.sales", "bob")
+    assert realm.ask("ann", "POST", f"{NS}/t1/undrop", {}).status == 403
+    assert realm.ask("bob", "POST", f"{NS}/t1/undrop", {}).status == 200

@@ -29,6 +29,8 @@ from tests.support.iceberg.client import (
 )
 from tests.support.queries import finder
 from turnstile.iceberg.core.draft import NEW_TABLE_DEFAULTS
+from turnstile.iceberg.expiry import Expiry
+from turnstile.iceberg.files import MetadataFiles
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Rejected
@@ -276,6 +278,27 @@ def test_metadata_that_no_answer_could_carry_is_refused_until_it_shrinks(
     assert "expire snapshots" in refused(client.commit(add_snapshot(99, None, 99)), 400, "BadRequestException")
     assert client.commit({"action": "remove-snapshots", "snapshot-ids": list(range(1, 20))}).status == 200
     assert client.load()["metadata"]["last-sequence-number"] == 49
+
+
+def test_a_table_at_the_limit_takes_the_property_that_the_refusal_names_and_expiry_makes_room(
+    client: Iceberg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [add_snapshot(id, id - 1 or None, id) for id in range(1, 30)]
+    assert client.commit(*made, set_ref(29)).status == 200
+    monkeypatch.setattr("turnstile.iceberg.files.MAX_BYTES", 5_000)
+    said = refused(client.commit(add_snapshot(30, 29, 30), set_ref(30)), 400, "BadRequestException")
+    assert "turnstile.maintenance.expire-snapshots=true" in said
+    much = set_properties(**{"turnstile.maintenance.expire-snapshots": "true", "note": "x" * 5_000})
+    refused(client.commit(much), 400, "BadRequestException")
+    refused(client.commit(set_properties(a="1")), 400, "BadRequestException")
+    assert client.commit(set_properties(**{"turnstile.maintenance.expire-snapshots": "true"})).status == 200
+    refused(client.commit(set_properties(a="1")), 400, "BadRequestException")
+    client.world.clock.now += 6 * 24 * 3_600_000
+    committer = client.services.open_catalog.committer
+    expiry = Expiry(client.world, committer, MetadataFiles(client.world.storages, client.world.ids))
+    table_id = client.load()["metadata"]["table-uuid"]
+    assert len(expiry.expire("main", ("sales", "t1"), table_id).snapshot_ids) == 28
+    assert client.commit(add_snapshot(30, 29, 30), set_ref(30)).status == 200
 
 
 # -- several tables ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.functions import Http, function
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, VIEW, Iceberg, creation, refused
+from turnstile.catalog.core.entities import External
 
 CREATED = [{"type": "assert-create"}]
 
@@ -42,6 +44,23 @@ def test_what_is_missing_is_named_as_java_names_it(client: Iceberg) -> None:
         client.post(*rename("tables", "t1", "t2", "none")),
     ):
         assert refused(answer, 404, "NoSuchNamespaceException") == "Namespace does not exist: none"
+
+
+def test_a_name_of_another_kind_is_said_to_be_that(client: Iceberg) -> None:
+    app = function("commit")
+    app.use_world(client.world)
+    http = Http(app.app)
+    for name, words in (("t1", "it is an Iceberg table"), ("v1", "it is a view")):
+        error = http.get(f"/v1/catalogs/main/namespaces/sales/tables/{name}").error
+        assert error["type"] == "NoSuchTable" and error["remedy"].startswith(words)
+    path = "/api/2.1/unity-catalog/delta/v1/catalogs/main/schemas/sales/tables/t1"
+    assert "it is an Iceberg table" in http.get(path).error["message"]
+    about = External(properties={})
+    catalog = client.services.open_catalog
+    catalog.externals.register("main", ("sales",), "e1", location="s3://other/e1", format="delta", about=about)
+    assert "it is an external table: read it by its location" in refused(
+        client.get(f"{SALES}/tables/e1"), 404, "NoSuchTableException"
+    )
 
 
 def test_a_name_that_is_taken_says_by_what_as_java_does(client: Iceberg) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +144,26 @@ class Table:
             client.map({"io.unitycatalog.tableId": self.id}),
         )  # fmt: skip
 
+    @classmethod
+    def existing(cls, client: Client, schema: str, name: str) -> Table:
+        """A table that is there, however it came to be: as the client loads it."""
+        table = cls.__new__(cls)
+        table.client = client
+        table.name = name
+        table.identifier = client.identifier(name, schema)
+        table.info = client.uc.loadTable(table.identifier)
+        table.id = table.info.getTableId().toString()
+        table.location = table.info.getLocation()
+        table.uri = client.cls("java.net.URI").create(table.location)
+        table.log = client.new("org.apache.hadoop.fs.Path", table.location + "/_delta_log")
+        table.metadata = metadata(**{"io.unitycatalog.tableId": table.id})
+        table.protocol = protocol()
+        table.descriptor = client.new(
+            f"{COMMIT}.TableDescriptor", table.log, client.maybe(table.identifier),
+            client.map({"io.unitycatalog.tableId": table.id}),
+        )  # fmt: skip
+        return table
+
     def write_zero(self) -> None:
         """Version 0, through Delta's log store."""
         client = self.client
@@ -192,6 +212,48 @@ class Table:
         client.uc.commit(
             self.id, self.uri, self.identifier, client.maybe(commit), known, none, none, none, none, client.list(), none
         )  # fmt: skip
+
+
+class Kernel:
+    """Delta's Java kernel with its catalog client, as Delta's own V2 connector and Flink use it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._managed = client.new("io.delta.kernel.unitycatalog.UCCatalogManagedClient", client.uc)
+        self._engine = client.cls("io.delta.kernel.defaults.engine.DefaultEngine").create(client.conf)
+        self._utils = client.cls("io.delta.kernel.internal.util.Utils")
+
+    def ids(self, full_name: str) -> list[int]:
+        """The first column of all rows of ``<schema>.<table>``, whole numbers."""
+        client = self._client
+        schema, _, name = full_name.rpartition(".")
+        info = client.uc.loadTable(client.identifier(name, schema))
+        named = client.new("io.delta.kernel.unitycatalog.UCTableIdentifier", "main", schema, name)
+        table_id = info.getTableId().toString()
+        none = client.maybe()
+        snapshot = self._managed.loadSnapshot(self._engine, table_id, info.getLocation(), named, none, none)
+        scan = snapshot.getScanBuilder().build()
+        state = scan.getScanState(self._engine)
+        files = _each(self._utils.intoRows(scan.getScanFiles(self._engine)))
+        return [id for file in files for id in self._of_file(state, file)]
+
+    def _of_file(self, state: Any, file: Any) -> Iterator[int]:
+        """Those of a file, less what its deletion vector has."""
+        client = self._client
+        status = client.cls("io.delta.kernel.internal.InternalScanFileUtils").getAddFileStatus(file)
+        schema = client.cls("io.delta.kernel.internal.data.ScanStateRow").getPhysicalDataReadSchema(state)
+        wanted = self._utils.singletonCloseableIterator(status)
+        for part in _each(self._engine.getParquetHandler().readParquetFiles(wanted, schema, client.maybe())):
+            batch = self._utils.singletonCloseableIterator(part.getData())
+            logical = client.cls("io.delta.kernel.Scan").transformPhysicalData(self._engine, state, file, batch)
+            for row in _each(self._utils.intoRows(logical)):
+                yield row.getLong(0)
+
+
+def _each(found: Any) -> Iterator[Any]:
+    """The items of a Java iterator."""
+    while found.hasNext():
+        yield found.next()
 
 
 def client(jvm: JavaGateway, server: Server, *, preview: bool = False) -> Client:

@@ -18,6 +18,11 @@ from tests.support.stack import now_ms
 from turnstile_client import connect
 
 FIRST: Final = [1, 2]
+COLUMN: Final = {
+    "name": "id", "type_text": "bigint", "type_name": "LONG", "position": 0,
+    "type_json": '{"name":"id","type":"long","nullable":true,"metadata":{}}',
+}  # fmt: skip
+"""As Unity's clients describe the one column."""
 SCHEMA: Final = pa.schema([("id", pa.int64())])
 
 
@@ -67,6 +72,18 @@ def imported(place: Place) -> Journey:
     return Journey(place, f"default.{name}", list(FIRST))
 
 
+def external(place: Place) -> Journey:
+    """Outside the lake, in Unity's API: its writers coordinate its commits themselves."""
+    name = place.fresh()
+    folder = place.work / name
+    info = {"commitInfo": {"timestamp": 1, "operation": "WRITE"}}
+    Foreign(name, ((info, protocol(), metadata()),)).write(folder)
+    said = {"name": name, "catalog_name": "main", "schema_name": "default", "table_type": "EXTERNAL"}
+    said |= {"data_source_format": "DELTA", "storage_location": folder.as_uri()}
+    place.ask("POST", "/api/2.1/unity-catalog/tables", {**said, "columns": [COLUMN]})
+    return Journey(place, f"default.{name}", list(FIRST))
+
+
 def clone(place: Place) -> Journey:
     source = place.fresh("source")
     copy = place.fresh("copy")
@@ -103,7 +120,8 @@ def spark_dataframe(place: Place, spark: Any, lake: Any) -> Journey:
 
 
 PLAIN: Final[dict[str, Callable[[Place], Journey]]] = {
-    "unity": unity, "v1": v1, "client": client, "imported": imported, "clone": clone, "iceberg": iceberg,
+    "unity": unity, "v1": v1, "client": client, "imported": imported, "external": external,
+    "clone": clone, "iceberg": iceberg,
 }  # fmt: skip
 BY_SPARK: Final[dict[str, Callable[[Place, Any, Any], Journey]]] = {
     "spark_sql": spark_sql,

@@ -72,13 +72,17 @@ class Journey(msgspec.Struct):
         """Writes a data file below the table's location, and returns the commit that adds it, for a
         request of ``/v1``."""
         version = int(loaded["latest"]) + 1
-        folder = folder_of(loaded["location"])
-        name = f"{uuid.uuid4()}.parquet"
-        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), folder / name)
-        add = delta.add(name, len(ids), size=(folder / name).stat().st_size)
+        add = data_file(folder_of(loaded["location"]), ids)
         content = delta.lines(delta.info(str(uuid.uuid4()), now_ms()), add)
         return {"version": version, "inline": {"content": content.decode()}}
 
 
 def folder_of(location: str) -> Path:
     return Path(unquote(urlsplit(location).path))
+
+
+def data_file(folder: Path, ids: list[int]) -> dict[str, Any]:
+    """Writes a data file with these ids; returns its ``add``."""
+    name = f"{uuid.uuid4()}.parquet"
+    pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), folder / name)
+    return delta.add(name, len(ids), size=(folder / name).stat().st_size)

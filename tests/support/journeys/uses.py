@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 
 from tests.support.clients import duck
+from tests.support.clients.delta_jvm import Client, Kernel, Table
 from tests.support.journeys.origins import client, iceberg_catalog, rows
-from tests.support.journeys.places import Failure, Journey, folder_of
+from tests.support.journeys.places import Failure, Journey, data_file, folder_of
 from turnstile_client import connect
 
 
@@ -49,6 +51,17 @@ def rows_added(journey: Journey) -> None:
         assert table.append_rows([{"id": 5}], id=key) == version
     journey.ids.append(5)
     client_reads(journey)
+
+
+def rows_set_aside(journey: Journey) -> None:
+    """By the table's uuid: the row that fits is added, the other one is in the table beside it."""
+    path = f"/v1/tables/{journey.load()['table_id']}/rows"
+    answer = journey.place.ask("POST", path, [{"id": 8}, {"id": "eight"}], on_error="quarantine")
+    assert (answer["rows"], answer["rejected"]["rows"]) == (1, 1), answer
+    journey.ids.append(8)
+    client_reads(journey)
+    with connect(journey.place.url, token=journey.place.token or None) as lake:
+        assert lake.table(f"{journey.name}_rejected").read()["column"].to_pylist() == ["id"]
 
 
 def duckdb_reads(journey: Journey) -> None:
@@ -114,11 +127,14 @@ def renamed(journey: Journey) -> None:
 
 
 def undropped(journey: Journey) -> None:
+    """The one table comes back, with its rows; those of an external one are at its location."""
     before = _entry(journey)
     _drop(journey, before)
     assert journey.place.ask("POST", f"{journey.path}/undrop", {})["name"] == before["name"]
     assert _entry(journey)["id"] == before["id"]
-    (pyiceberg_reads if before["format"] == "iceberg" else client_reads)(journey)
+    is_external = "is external" in journey.place.http.get(journey.path).text
+    reads = {"iceberg": pyiceberg_reads, "delta": duckdb_reads if is_external else client_reads}
+    reads[before["format"]](journey)
 
 
 def exported(journey: Journey) -> None:
@@ -163,16 +179,38 @@ def spark_optimizes(journey: Journey, spark: Any, lake: Any) -> None:
     spark_reads(journey, spark, lake)
 
 
+def java_reads(journey: Journey, spark: Any, lake: Any) -> None:
+    """By the Java kernel, as Delta's V2 connector and Flink read."""
+    assert sorted(Kernel(_java(journey, spark)).ids(journey.name)) == sorted(journey.ids)
+
+
+def java_appends(journey: Journey, spark: Any, lake: Any) -> None:
+    """Delta's coordinator writes the staged commit, proposes it and publishes it."""
+    client = _java(journey, spark)
+    table = Table.existing(client, *journey.name.rsplit(".", 1))
+    _, latest = table.commits()
+    add = data_file(Path(folder_of(table.location)), [9])
+    assert table.commit(latest + 1, add).getCommit().getVersion() == latest + 1
+    journey.ids.append(9)
+    client_reads(journey)
+
+
+def _java(journey: Journey, spark: Any) -> Client:
+    """Delta's client in the session's JVM."""
+    return Client(spark.sparkContext._gateway, journey.place.url, journey.place.token)
+
+
 PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
     "client_reads": client_reads, "duckdb_reads": duckdb_reads, "pyiceberg_reads": pyiceberg_reads, "planned": planned,
     "found": found,
     "maintained": maintained, "verified": verified, "client_appends": client_appends,
-    "client_optimizes": client_optimizes, "rows_added": rows_added,
+    "client_optimizes": client_optimizes, "rows_added": rows_added, "rows_set_aside": rows_set_aside,
     "transaction": transaction,
     "undropped": undropped, "exported": exported, "renamed": renamed,
 }  # fmt: skip
 BY_SPARK: Final[dict[str, Callable[[Journey, Any, Any], None]]] = {
     "spark_reads": spark_reads, "spark_writes": spark_writes, "spark_optimizes": spark_optimizes,
+    "java_reads": java_reads, "java_appends": java_appends,
 }  # fmt: skip
 ENDS: Final = frozenset({"renamed", "undropped", "exported"})
 """Uses after which the table is no longer there, or not as it was: each has a table of its own."""

@@ -14,6 +14,8 @@ from tests.support.faults import Losing
 from turnstile.coordination.core.rows import MAX_PAYLOAD, Task, Updateable
 from turnstile.coordination.tasks import Attempt, Busy, OtherVersion, Tasks, Updateables
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, TooLarge
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Accepted, Rejected
 
 TERM = 1_000
 
@@ -49,6 +51,24 @@ def test_i6_an_object_changes_only_under_the_version_that_was_read() -> None:
     assert objects.delete(second) is None
     again = written(objects.create("config", "a", b"2"))
     assert objects.update(second, b"5") == OtherVersion(again), "a value that came back is another version"
+
+
+def test_i3_a_write_that_the_stores_client_sent_again_after_a_lost_answer_is_its_own() -> None:
+    """The second request is refused, since the first was applied."""
+    world = still()
+    write = world.refs.write
+
+    def sent_twice(change: Write) -> Accepted | Rejected:
+        write(change)
+        return write(change)
+
+    world.refs.write = sent_twice  # type: ignore[method-assign]
+    objects = Updateables(world)
+    first = written(objects.create("config", "a", b"1"))
+    second = written(objects.update(first, b"2"))
+    assert objects.read("config", "a") == second
+    assert objects.update(first, b"3") == OtherVersion(second)
+    assert objects.delete(second) is None
 
 
 def test_every_operation_on_an_object_is_one_request() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.catalog import before_swaps
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, everything
 from tests.support.iceberg.client import SALES, T1, Iceberg, add_snapshot, set_properties, set_ref
@@ -94,6 +95,21 @@ def test_i9_a_tag_that_comes_between_keeps_its_snapshot(client: Iceberg) -> None
     current = client.load()["metadata-location"]
     log = [entry["metadata-file"] for entry in client.load()["metadata"]["metadata-log"]]
     assert {path for path in world.storages.files if path.endswith("json")} == {current, *log}, "no attempt left a file"
+
+
+def test_a_drop_that_comes_between_leaves_no_file_of_the_attempt(client: Iceberg) -> None:
+    catalog = client.services.open_catalog
+    expiry = Expiry(client.world, catalog.committer, MetadataFiles(client.world.storages, client.world.ids))
+    table_id = client.load()["metadata"]["table-uuid"]
+    before = client.files()
+    drops = iter([lambda: client.delete(T1)])
+
+    def drop_once() -> None:
+        next(drops, lambda: None)()
+
+    before_swaps(client.world, drop_once)
+    assert expiry.expire("main", ("sales", "t1"), table_id) == Expired()
+    assert client.get(T1).status == 404 and client.files() == before
 
 
 class Racing:

@@ -103,6 +103,14 @@ def test_i10_a_younger_table_has_pins_since_it_was_made() -> None:
     assert site.plan().marks == Marks(0, frozenset())
 
 
+def test_an_imported_table_has_no_moments_before_it_came(site: Site) -> None:
+    """Its versions are older than its HEAD."""
+    key = site.world.space.table(site.id)
+    site.world.refs.rows[key] = {**site.world.refs.rows[key], "created": site.world.clock.now - 3 * DAY}
+    since, *_ = site.of("moment")
+    assert since == Pin(17, None, "moment")
+
+
 def test_i10_named_snapshots_pin_what_they_recorded_or_what_there_was(site: Site) -> None:
     services = fresh(site.world)
     past = edge_of(site)

@@ -230,6 +230,22 @@ def test_i15_a_checksum_says_what_the_state_is_and_none_is_overwritten(any_table
     assert other.storage.read(f"{LOG}{10:020d}.crc")[0] == b"of an engine"  # type: ignore[index]
 
 
+def test_i15_a_transaction_stays_until_it_expires_in_the_checkpoint_as_in_the_checksum(table: Table) -> None:
+    alter(table, **{"delta.setTransactionRetentionDuration": "1 day"})
+    now = table.world.clock.now_ms()
+    for app, at_ms in (("young", now), ("old", now - MONTH_MS)):
+        commit(table, {"txn": {"appId": app, "version": 1, "lastUpdated": at_ms}})
+    for number in range(10):
+        commit(table, delta.add(f"f{number}"))
+    Publisher(table.world).publish(table.id)
+    (version,) = Maintainer(table.world).maintain(table.id).checkpoints
+    file = table.storage.read(f"{LOG}{version:020d}.crc")
+    assert file is not None
+    assert [txn["appId"] for txn in json.loads(file[0])["setTransactions"]] == ["young"]
+    only_checkpoint(table, version)
+    assert list(open_state(table.storage, version).transactions) == ["young"]
+
+
 def test_i15_a_compaction_stands_for_its_commits(table: Table) -> None:
     alter(table, **{"delta.checkpointInterval": "100"})
     busy(table, 30)

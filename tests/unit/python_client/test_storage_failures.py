@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from turnstile_client.failures import failure
 from turnstile_client.files import Writer
 from turnstile_client.reading import FileReader
 from turnstile_client.storage import Storage
+from turnstile_http import waiting
+from turnstile_http.waiting import WaitReporter
 from turnstile_rows.definitions import new_definition
 from turnstile_rows.schemas import delta_schema
 
@@ -24,13 +27,15 @@ DEFINITION = new_definition(delta_schema(ROWS.schema), (), {}, ())
 
 
 @contextmanager
-def answering(status: int, code: str) -> Iterator[dict[str, str]]:
-    """A store that answers every request so; how a client is led to it."""
+def answering(status: int, code: str, may: threading.Event | None = None) -> Iterator[dict[str, str]]:
+    """A store that answers every request so, once it may; how a client is led to it."""
     content = f"<Error><Code>{code}</Code><Message>said the store</Message></Error>".encode()
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
+            if may is not None:
+                may.wait()
             self.send_response(status)
             self.send_header("content-type", "application/xml")
             self.send_header("content-length", str(0 if self.command == "HEAD" else len(content)))
@@ -79,6 +84,38 @@ def test_a_refusal_of_s3_is_reported_with_the_location_and_a_remedy(
         planned = [{"path": "a.parquet", "partitionValues": {}, "size": 1000}]
         with pytest.raises(StorageFailure, match="files at s3://lake/t"):
             list(FileReader(storage, DEFINITION, ["id"], None).rows(planned))
+
+
+def test_a_store_that_does_not_answer_is_named_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile_client.failures.WAIT_REPORTER", WaitReporter(pause_s=0.05))
+    may = threading.Event()
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "waiting for files at s3://lake/t" in record.getMessage():
+                may.set()
+
+    handler = Lines()
+    waiting.log.addHandler(handler)
+    try:
+        with answering(403, "AccessDenied", may) as s3, pytest.raises(StorageFailure, match="denied"):
+            Storage("s3://lake/t", s3, lambda: None).read("lake/t/a.parquet")
+    finally:
+        waiting.log.removeHandler(handler)
+    assert may.is_set()
+
+
+def test_while_the_caller_has_the_rows_nothing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    reporter = WaitReporter(pause_s=0.0)
+    monkeypatch.setattr("turnstile_client.failures.WAIT_REPORTER", reporter)
+    storage = Storage(tmp_path.as_uri(), {}, lambda: None)
+    writer = Writer(storage, DEFINITION)
+    writer.write(ROWS.to_batches()[0])
+    writer.close()
+    (file,) = writer.files
+    planned = [{"path": file.path, "partitionValues": {}, "size": file.size}]
+    for batch in FileReader(storage, DEFINITION, ["id"], None).rows(planned):
+        assert batch.num_rows == 1 and not reporter._open
 
 
 def test_a_file_that_is_gone_and_a_folder_that_cannot_be_written_are_reported(tmp_path: Path) -> None:

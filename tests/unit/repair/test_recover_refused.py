@@ -17,6 +17,7 @@ from turnstile.delta.recover import Recoverer
 from turnstile.delta.repair import Diagnosis
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled
 from turnstile.store.core.evaluate import clone
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import published_path
 
 
@@ -218,3 +219,19 @@ def test_i11_a_row_without_room_is_left_to_the_publisher(table: Table) -> None:
     with pytest.raises(Throttled):
         Recoverer(table.world).advance(table.head)
     assert table.head.state == "recovering"
+
+
+@pytest.mark.parametrize(("beyond", "is_adopted"), [(0, True), (1, False)])
+def test_i7_a_published_version_may_be_ahead_of_the_clock_as_far_as_a_proposal(
+    table: Table, beyond: int, is_adopted: bool
+) -> None:
+    table.mixed(3)
+    publish(table)
+    table.world.clock.step = 0
+    stamp = table.world.clock.now_ms() + Limits().clock_skew_ms + beyond
+    table.put(published_path(4), delta.append("ahead", stamp))
+    if is_adopted:
+        repair(table)
+        assert table.head.latest == 4
+    else:
+        assert "clock" in stays_stuck(table, 4, "foreign").message

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from turnstile.api.http.request import MAX_BODY, BodyLimit
 from turnstile.api.http.responses import Response
 from turnstile.rights.grants import Principal
 from turnstile.store.core.errors import NotAuthenticated, Throttled, TurnstileError
@@ -148,6 +149,39 @@ def test_i12_a_principal_has_its_share_of_the_places_once_half_are_taken(door: D
         refused.result()
     with door.working("honest"):
         pass
+
+
+def test_i12_the_share_is_an_eighth_of_the_places_and_each_principals_own(door: Door) -> None:
+    for number in range(7):
+        door.admission.enter(f"p{number}", refuse)
+    for name in ("slow", "other"):
+        waiting = [door.slow(name)[1] for _ in range(2)]
+        assert not any(future.done() for future in waiting)
+        with pytest.raises(Throttled, match="share"):
+            door.slow(name)[1].result()
+
+
+def test_i12_large_bodies_have_a_bound_and_a_principal_half_of_it(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile_server.admission.LARGE", 4)
+    limit = BodyLimit(MAX_BODY + 1, "too large")
+
+    def begin(name: str, length: int = MAX_BODY + 1) -> Visit:
+        visit = door.admission.enter(name, refuse)
+        door.admission.read(visit, lambda _limit: b"{}", limit, length)
+        return visit
+
+    door.admission.take_turn = lambda _visit: None  # type: ignore[method-assign]
+    first = begin("a")
+    begin("a", 0)  # in chunks: as large as it may be
+    with pytest.raises(Throttled, match="large bodies"):
+        begin("a")
+    begin("a", MAX_BODY)
+    begin("b")
+    begin("b")
+    with pytest.raises(Throttled, match="large bodies"):
+        begin("c")
+    door.admission.leave(first)
+    begin("c")
 
 
 def test_i12_without_a_place_a_request_is_refused_at_once(door: Door) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.entities import NAMESPACE, TABLE
+from turnstile.catalog.core.entities import ICEBERG_TABLE, ICEBERG_VIEW, NAMESPACE, TABLE
 from turnstile.catalog.core.index import IndexEntry, Item, LayeredIndex, Segments, unpack, unpack_directory
 from turnstile.catalog.core.paths import Path, below, child_key, dotted_name, key_of, past_subtree, path_of
 from turnstile.rights.grants import NO_ACCESS, Access
@@ -24,6 +24,12 @@ REALM_TREE: Final = "."
 """The realm's own tree, which lists its catalogs. No catalog can have this name."""
 
 _STEP: Final = 8
+_OTHERS: Final = {
+    ICEBERG_TABLE: "it is an Iceberg table: use a client of Iceberg's API (docs/iceberg.md)",
+    ICEBERG_VIEW: "it is a view",
+}
+"""Remedies for names of entities of other kinds. The caller may see the entity: rights are checked
+before."""
 
 
 def parents_after(seq: int, id: str, parents: tuple[str, ...]) -> tuple[str, ...]:
@@ -127,7 +133,8 @@ class Tree:
         entry = self.find((*namespace, name))
         if entry is None or entry.kind != TABLE:
             self.namespace(namespace)
-            raise NotFound("table", dotted_name(self.catalog, *namespace, name), field="table", remedy="check the name")
+            remedy = _OTHERS.get(entry.kind, "check the name") if entry is not None else "check the name"
+            raise NotFound("table", dotted_name(self.catalog, *namespace, name), field="table", remedy=remedy)
         return entry
 
     def name_of(self, table_id: str) -> Path | None:

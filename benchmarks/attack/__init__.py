@@ -1,0 +1,1 @@
+"""Honest clients beside an attacker."""
