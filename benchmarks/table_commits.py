@@ -7,7 +7,7 @@ of DynamoDB does: beyond that requests are throttled, and sent again after a pau
 does.
 
     alone       one process, each commit with a write of its own
-    shared      one process: commits that wait share writes (``delta.shared_commits``)
+    shared      one process: commits that wait share writes (``delta.ratify``)
     servers     several processes whose groups race each other
     owner       the same number of processes, each of which hands its commits to the owner of the
                 table: a hop of 1 ms there and back
@@ -46,8 +46,7 @@ from turnstile.delta.core.writes.ratify import raise_floor
 from turnstile.delta.core.writes.shared import GROUP_COMMITS
 from turnstile.delta.prepare import Prepared
 from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.ratify import Ratifier
-from turnstile.delta.shared_commits import CommitQueue, WaitingCommit
+from turnstile.delta.ratify import CommitQueue, Ratifier, WaitingCommit
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Insert, Row, Write, new_row

@@ -76,7 +76,7 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
-    "turnstile.delta.shared_commits": Mutated(
+    "turnstile.delta.ratify": Mutated(
         (
             "unit/shared_commits/test_shared_commits.py",
             *_RATIFIED,
@@ -733,10 +733,10 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile.fleet.core.granules: _remove: branch not owned": "an owner of nothing has nothing that is read again: "
     "it saves the entry",
-    "turnstile.delta.shared_commits: _settle_ratified: edge len(members) > 1": "newest says of the last commit what "
+    "turnstile.delta.ratify: _settle_ratified: edge len(members) > 1": "newest says of the last commit what "
     "tail_by_version says of all: it saves "
     "the others",
-    "turnstile.delta.shared_commits: _settle_ratified: operand place is None": "the tail of a row that has just "
+    "turnstile.delta.ratify: _settle_ratified: operand place is None": "the tail of a row that has just "
     "accepted a commit is not empty: it is "
     "for the type",
     **{

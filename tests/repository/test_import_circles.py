@@ -1,5 +1,5 @@
-"""The shape of the product: imports at module level form no circle, and no folder of the layer and
-no module grows too large."""
+"""The shape of the product: imports form no circle, also late ones and ones for types alone; and no
+folder of the layer and no module grows too large."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRODUCT = ("layers", "functions", "server", "http_client", "spark_client", "pyth
 
 
 def modules(root: str) -> dict[str, list[ast.stmt]]:
-    """Dotted name -> imports at module level, for every module below ``root``."""
+    """Dotted name -> imports, also those in functions, for every module below ``root``."""
     folder = ROOT / root
     found = {}
     for path in sorted(folder.rglob("*.py")):
@@ -34,12 +34,11 @@ def modules(root: str) -> dict[str, list[ast.stmt]]:
 
 
 def imports(tree: ast.Module) -> list[ast.stmt]:
-    return [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def imported(nodes: list[ast.stmt], known: AbstractSet[str]) -> set[str]:
-    """The modules among ``known`` that a module with these imports imports when it is imported
-    itself."""
+    """The modules among ``known`` that these imports name."""
     names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -62,6 +61,8 @@ def test_imports_form_no_circle(root: str) -> None:
 
 
 def test_a_circle_would_be_noticed() -> None:
+    (late,) = imports(ast.parse("def function():\n    from x.b import name"))
+    assert imported([late], {"x.b"}) == {"x.b"}
     a = ast.parse("from x.b import name")
     b = ast.parse("import x.a")
     graph = {"x.a": imported(a.body, {"x.a", "x.b"}), "x.b": imported(b.body, {"x.a", "x.b"})}

@@ -9,7 +9,7 @@ leads and writes for several of them.
                        3  when its own request has an outcome, the next of the line leads
 
 The callers decide which requests are applied together, and the answers:
-``catalog.changes.group_commit`` and ``delta.shared_commits``.
+``catalog.changes.group_commit`` and ``delta.ratify``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ commits of hot tables; and the servers' side of forwarding.
 
 All forwarded changes of a catalog meet in one process, and share swaps of the catalog's HEAD
 (``catalog.changes.group_commit``). Commits of a table that gets many of them share its writes
-(``delta.shared_commits``). A server authenticates a request and forwards it. It applies the change
+(``delta.ratify``). A server authenticates a request and forwards it. It applies the change
 itself if it is not sure of the owner, or the owner does not answer (``fleet.core.forwarded``). The
 owner checks the caller's token and rights once more, and trusts no other process.
 """

@@ -21,7 +21,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.identity import Outcome
 from turnstile.delta.prepare import Prepared, TimestampAhead
 from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.shared_commits import CommitTurn, WaitingCommit, new_queue
+from turnstile.delta.ratify import CommitTurn, WaitingCommit, new_queue
 from turnstile.store.core.errors import (
     InvalidCommit,
     NotFound,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.publish import Publisher
-from turnstile.delta.shared_commits import CommitQueue
+from turnstile.delta.ratify import CommitQueue
 from turnstile.store.core.writes import Change
 
 

@@ -19,7 +19,7 @@ from tests.simulation.engine.state import State
 from tests.simulation.mistakes.tables import swapped, without
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.delta.core.writes import ratify as floor
-from turnstile.delta.shared_commits import WaitingCommit
+from turnstile.delta.ratify import WaitingCommit
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile.store.core.names import staged_path
@@ -210,7 +210,7 @@ CROWDED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I3",
     ),
     "every refusal is final": (
-        lambda: swapped("turnstile.delta.shared_commits.excludes_earlier", lambda _: lambda answer, is_named: True),
+        lambda: swapped("turnstile.delta.ratify.excludes_earlier", lambda _: lambda answer, is_named: True),
         "I3",
     ),
 }

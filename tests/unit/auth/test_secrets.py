@@ -223,7 +223,6 @@ def test_the_secret_of_the_lake_and_that_of_tokens_are_two(monkeypatch: pytest.M
 
 
 def test_a_secret_is_read_from_the_service_that_its_arn_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnstile.adapters import opening
 
     class Client:
         def __init__(self, service: str) -> None:
@@ -237,7 +236,7 @@ def test_a_secret_is_read_from_the_service_that_its_arn_names(monkeypatch: pytes
             assert (self.service, given) == ("secretsmanager", {"SecretId": "arn:aws:secretsmanager:r:1:secret:s"})
             return {"SecretString": "s"}
 
-    monkeypatch.setattr(opening, "_client", lambda service, _endpoint, **_: Client(service))
+    monkeypatch.setattr(clients, "make_client", lambda service, _endpoint, **_: Client(service))
     monkeypatch.setenv("TURNSTILE_ACCOUNT", "1")
     assert clients.read_secret("arn:aws:ssm:r:1:parameter/turnstile/secret") == "/turnstile/secret"
     other = "arn:aws:ssm:r:2:parameter/turnstile/secret"

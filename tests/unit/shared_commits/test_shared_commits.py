@@ -18,8 +18,7 @@ from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.writes.shared import GROUP_COMMITS
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
-from turnstile.delta.ratify import Ratifier
-from turnstile.delta.shared_commits import CommitTurn, WaitingCommit, new_queue
+from turnstile.delta.ratify import CommitTurn, Ratifier, WaitingCommit, new_queue
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, Throttled
 from turnstile.store.ports import Accepted, Rejected
 from turnstile.store.queue import Line

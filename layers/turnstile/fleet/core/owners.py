@@ -2,7 +2,7 @@
 
 A server forwards a change of a catalog to the owner of the catalog's granule, where all changes of
 the catalog share swaps of its HEAD (``catalog.changes.group_commit``). It forwards commits of a
-table that gets many of them, so that they share writes (``delta.shared_commits``). Forwarding is
+table that gets many of them, so that they share writes (``delta.ratify``). Forwarding is
 only for speed: a server that is unsure applies the change itself (``core.asking``), and the CAS on
 the HEAD decides in both cases.
 """
