@@ -153,8 +153,8 @@ class Preparer:
         return self._prepare_looked(request, described)
 
     def redecide(self, prepared: Prepared, head: TableHead) -> Prepared | Ratified | Conflict | Refused:
-        """Step 5: the decision from ``head``, which the store returned, or the next write. Raises as
-        ``Ratifier.commit``."""
+        """Step 5: the decision from ``head``, which the store returned, or the next write. Raises
+        as ``Ratifier.commit``."""
         proposal = prepared.proposal
         decision = self._decide(head, proposal)
         if prepared.uses is not None and prepared.request.etag is None and _is_stale(decision):

@@ -158,7 +158,9 @@ class TableModel(RuleBasedStateMachine):
     def ask_for_the_outcome(self, again: tuple[CommitRequest, str, str | None]) -> None:
         request, txn, _ = again
         outcome = self.outcomes.of(T, txn=txn, version=request.version)
-        if txn in self.commits:
+        if txn in self.commits and self.is_forgotten(request):
+            assert outcome.outcome in ("ratified", "open"), "it is looked for in the tail and in the memory alone"
+        elif txn in self.commits:
             assert (outcome.outcome, outcome.version) == ("ratified", self.commits.index(txn) + 1)
         else:
             final = (request.version or 10**9) <= len(self.commits)  # a dropped table may come back, and take it
