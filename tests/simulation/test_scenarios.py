@@ -4,6 +4,7 @@ are."""
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -11,19 +12,20 @@ from tests.simulation.auditors.record import Violation
 from tests.simulation.engine.plans import FREEZE
 from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.run import Failed, run, run_seeds
-from tests.simulation.scenarios.ahead import ClocksAhead
 from tests.simulation.scenarios.by_name import PLANTED, SCENARIOS
-from tests.simulation.scenarios.frozen import CHANGERS as FREEZING
-from tests.simulation.scenarios.frozen import OTHERS as BESIDE
-from tests.simulation.scenarios.frozen import Frozen
+from tests.simulation.scenarios.catalog_history import CHANGERS, OTHERS, CatalogHistory
+from tests.simulation.scenarios.clocks_ahead import ClocksAhead
+from tests.simulation.scenarios.frozen_sandboxes import CHANGERS as FREEZING
+from tests.simulation.scenarios.frozen_sandboxes import OTHERS as BESIDE
+from tests.simulation.scenarios.frozen_sandboxes import FrozenSandboxes
 from tests.simulation.scenarios.owners import KINDS, Owners
-from tests.simulation.scenarios.pasts import CHANGERS, OTHERS, Pasts
 from tests.simulation.scenarios.undrops import CHANGERS as UNDROPPING
 from tests.simulation.scenarios.undrops import OTHERS as BESIDE_UNDROPS
 from tests.simulation.scenarios.undrops import Undropped
+from tests.support.repository import ROOT
 
 SEEDS = os.environ.get("TURNSTILE_SEEDS", "")
-"""How many seeds each long test runs; ``make simulate`` runs as many as one likes."""
+"""How many seeds each long test runs; ``make simulate`` runs any number."""
 
 CHANGES = {"commit create", "commit update", "commit drop", "commit rename", "commit reset", "commit snapshot"}
 KEPT = {"snapshot", "snapshot of the past", "snapshot dropped", "reset", "clone", "cloned the past", "catalog dropped"}
@@ -43,14 +45,14 @@ SHARED = {"added", "moved", "ref applied", "ref replayed", "refused RefMoved", "
 
 
 def test_i3_i8_i9_i10_a_catalogs_past_is_whole_at_every_step_whatever_fails() -> None:
-    seen = run_seeds(0, 15, Pasts())
+    seen = run_seeds(0, 15, CatalogHistory())
     assert {"commit update", "commit reset", "listed", "gc", "merged"} <= seen.keys(), (
         "the simulation must not be vacuous"
     )
 
 
 def test_i3_i8_i9_i10_i11_a_sandbox_that_was_frozen_for_hours_does_no_harm() -> None:
-    seen = run_seeds(0, 10, Frozen())
+    seen = run_seeds(0, 10, FrozenSandboxes())
     assert {"fault freeze", "made", "merged with a key", "gc"} <= seen.keys(), "the simulation must not be vacuous"
 
 
@@ -74,7 +76,7 @@ def test_i3_i6_i10_owners_and_shared_values_are_as_they_were_answered_whatever_f
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_i3_i8_i9_i10_a_catalogs_past_is_whole_over_many_seeds_and_everything_is_met() -> None:
-    seen = run_seeds(100_000, int(SEEDS or 800), Pasts())
+    seen = run_seeds(100_000, int(SEEDS or 800), CatalogHistory())
     assert {f"fault {kind}" for kind in FAULTS} <= seen.keys()
     assert seen.keys() >= CHANGES | KEPT | READ | GONE | MERGED
 
@@ -82,7 +84,7 @@ def test_i3_i8_i9_i10_a_catalogs_past_is_whole_over_many_seeds_and_everything_is
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_i3_i8_i9_i10_i11_sandboxes_that_were_frozen_do_no_harm_over_many_seeds_and_everything_is_met() -> None:
-    seen = run_seeds(100_000, int(SEEDS or 200), Frozen())
+    seen = run_seeds(100_000, int(SEEDS or 200), FrozenSandboxes())
     assert seen.keys() >= {f"fault {kind}" for kind in (*FAULTS, FREEZE)} | FROZEN
 
 
@@ -116,9 +118,9 @@ def test_i3_i6_i10_owners_and_shared_values_are_right_over_many_seeds_and_everyt
 
 
 @pytest.mark.parametrize(
-    "scenario", [Pasts(), Frozen(), ClocksAhead(), Undropped(), Owners()], ids=lambda one: one.name
+    "scenario", [CatalogHistory(), FrozenSandboxes(), ClocksAhead(), Undropped(), Owners()], ids=lambda one: one.name
 )
-def test_a_seed_is_the_same_run_every_time(scenario: Pasts | Owners) -> None:
+def test_a_seed_is_the_same_run_every_time(scenario: CatalogHistory | Owners) -> None:
     """Any order of sets in this process."""
     for seed in (3, 4):
         plan = scenario.plan(seed)
@@ -126,11 +128,11 @@ def test_a_seed_is_the_same_run_every_time(scenario: Pasts | Owners) -> None:
 
 
 def test_every_actor_takes_part_in_some_seed() -> None:
-    def kinds(scenario: Pasts | Owners) -> set[str]:
+    def kinds(scenario: CatalogHistory | Owners) -> set[str]:
         return {actor.split("-")[0] for seed in range(200) for actor in scenario.plan(seed).actors}
 
-    assert kinds(Pasts()) == {*CHANGERS, *(name.split("-")[0] for name in OTHERS)}
-    assert kinds(Frozen()) == {*FREEZING, *(name.split("-")[0] for name in BESIDE)}
+    assert kinds(CatalogHistory()) == {*CHANGERS, *(name.split("-")[0] for name in OTHERS)}
+    assert kinds(FrozenSandboxes()) == {*FREEZING, *(name.split("-")[0] for name in BESIDE)}
     assert kinds(Undropped()) == {*UNDROPPING, *(name.split("-")[0] for name in BESIDE_UNDROPS)}
     assert kinds(Owners()) == set(KINDS)
 
@@ -144,7 +146,7 @@ def test_every_actor_takes_part_in_some_seed() -> None:
     ],
 )
 def test_a_mistake_can_be_planted_and_breaks_nothing_but_invariants(scenario: str, name: str) -> None:
-    """Whether it is found is a longer search (test_planted.py); here it must fit the product as it
+    """Whether it is found is a longer search (test_planted_mistakes.py); here it must fit the product as it
     is now."""
     cause: BaseException | None = None
     with PLANTED[scenario][name][0]():
@@ -153,3 +155,10 @@ def test_a_mistake_can_be_planted_and_breaks_nothing_but_invariants(scenario: st
         except Failed as failed:
             cause = failed.cause
     assert cause is None or isinstance(cause, Violation), cause
+
+
+def test_the_page_about_the_simulation_names_each_scenario() -> None:
+    text = (ROOT / "tests/simulation/README.md").read_text()
+    rows = text.partition("| scenario | world |")[2].splitlines()
+    named = [name for row in rows for name in re.findall(r"`([a-z-]+)`", row[: row.find("|", 2)])]
+    assert sorted(named) == sorted(SCENARIOS)

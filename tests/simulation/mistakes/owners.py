@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from unittest.mock import patch
 
-from tests.simulation.mistakes.pasts import Plant
+from tests.simulation.mistakes.catalog_history import Plant
 from tests.simulation.mistakes.tables import swapped, without
 from turnstile.coordination.core.rows import Task
 

@@ -6,36 +6,36 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tests.simulation.engine.run import TABLES
-from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
+from tests.simulation.mistakes.catalog_history import PAST_MISTAKES
+from tests.simulation.mistakes.frozen_sandboxes import FROZEN_MISTAKES
 from tests.simulation.mistakes.owners import OWNER_MISTAKES
-from tests.simulation.mistakes.pasts import PAST_MISTAKES
 from tests.simulation.mistakes.tables import MISTAKES
-from tests.simulation.scenarios.ahead import AHEAD_MISTAKES, ClocksAhead
 from tests.simulation.scenarios.append_groups import APPEND_GROUP_MISTAKES, AppendGroups
+from tests.simulation.scenarios.bounded_sweeps import BOUNDED_SWEEP_MISTAKES, BoundedSweeps
+from tests.simulation.scenarios.catalog_history import CatalogHistory
 from tests.simulation.scenarios.change_groups import CHANGE_GROUP_MISTAKES, ChangeGroups
+from tests.simulation.scenarios.clocks_ahead import AHEAD_MISTAKES, ClocksAhead
 from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES, Followed, Sent
 from tests.simulation.scenarios.file_index import FILE_INDEX_MISTAKES, FileIndex
 from tests.simulation.scenarios.fleet import FLEET_MISTAKES, Fleet
-from tests.simulation.scenarios.follow_ups import FOLLOW_UP_MISTAKES, FollowedUp
+from tests.simulation.scenarios.follow_ups import FOLLOW_UP_MISTAKES, FollowUpActions
 from tests.simulation.scenarios.forwarding import FORWARDING_MISTAKES, Forwarded
-from tests.simulation.scenarios.frozen import Frozen
+from tests.simulation.scenarios.frozen_sandboxes import FrozenSandboxes
 from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
 from tests.simulation.scenarios.judged_reads import JUDGED_MISTAKES, JudgedReads, LargeJudgedReads
 from tests.simulation.scenarios.large_groups import LARGE_GROUP_MISTAKES, LargeGroups
 from tests.simulation.scenarios.light_work import LIGHT_WORK_MISTAKES, LightWork
-from tests.simulation.scenarios.log_cleanup import CLEANUP_MISTAKES, CleanedUp
-from tests.simulation.scenarios.noted import NOTED_MISTAKES, Noted
+from tests.simulation.scenarios.log_cleanup import CLEANUP_MISTAKES, LogCleanup
 from tests.simulation.scenarios.owners import Owners
-from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.reservations import RESERVATION_MISTAKES, Reserved
 from tests.simulation.scenarios.rows import Rows
 from tests.simulation.scenarios.scenario import Scenario
 from tests.simulation.scenarios.tables import (
-    CROWDED_MISTAKES,
-    REUSED_MISTAKES,
+    LATE_COPY_MISTAKES,
+    REUSED_FILE_MISTAKES,
     SHARED_MISTAKES,
-    Crowded,
-    Reused,
+    LateCopies,
+    ReusedStagedFiles,
     Shared,
 )
 from tests.simulation.scenarios.undrops import UNDROP_MISTAKES, Undropped
@@ -50,22 +50,22 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         LargeGroups(),
         JudgedReads(),
         LargeJudgedReads(),
-        Crowded(),
+        LateCopies(),
         Shared(),
-        Reused(),
-        Noted(),
-        Pasts(),
-        Frozen(),
+        ReusedStagedFiles(),
+        BoundedSweeps(),
+        CatalogHistory(),
+        FrozenSandboxes(),
         ClocksAhead(),
         Undropped(),
         Owners(),
         Followed(),
         Sent(),
-        FollowedUp(),
+        FollowUpActions(),
         LightWork(),
         FileIndex(),
         Vacuumed(),
-        CleanedUp(),
+        LogCleanup(),
         Reserved(),
         Fleet(),
         AppendGroups(),
@@ -81,22 +81,22 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Groups.name: GROUP_MISTAKES,
     LargeGroups.name: LARGE_GROUP_MISTAKES,
     JudgedReads.name: JUDGED_MISTAKES,
-    Crowded.name: CROWDED_MISTAKES,
+    LateCopies.name: LATE_COPY_MISTAKES,
     Shared.name: SHARED_MISTAKES,
-    Reused.name: REUSED_MISTAKES,
-    Noted.name: NOTED_MISTAKES,
-    Pasts.name: PAST_MISTAKES,
-    Frozen.name: FROZEN_MISTAKES,
+    ReusedStagedFiles.name: REUSED_FILE_MISTAKES,
+    BoundedSweeps.name: BOUNDED_SWEEP_MISTAKES,
+    CatalogHistory.name: PAST_MISTAKES,
+    FrozenSandboxes.name: FROZEN_MISTAKES,
     ClocksAhead.name: AHEAD_MISTAKES,
     Undropped.name: UNDROP_MISTAKES,
     Owners.name: OWNER_MISTAKES,
     Followed.name: EVENT_MISTAKES,
     Sent.name: DELIVERY_MISTAKES,
-    FollowedUp.name: FOLLOW_UP_MISTAKES,
+    FollowUpActions.name: FOLLOW_UP_MISTAKES,
     LightWork.name: LIGHT_WORK_MISTAKES,
     FileIndex.name: FILE_INDEX_MISTAKES,
     Vacuumed.name: VACUUM_MISTAKES,
-    CleanedUp.name: CLEANUP_MISTAKES,
+    LogCleanup.name: CLEANUP_MISTAKES,
     Reserved.name: RESERVATION_MISTAKES,
     Fleet.name: FLEET_MISTAKES,
     AppendGroups.name: APPEND_GROUP_MISTAKES,
@@ -150,4 +150,4 @@ LIKELY: Final = {
 }
 """The first seeds that found the planted mistakes. Only a head start: where the services or the
 scenarios have changed, the search goes on from the first seed.
-``python -m tests.simulation --scenario pasts --mistakes`` prints them."""
+``python -m tests.simulation --scenario catalog-history --mistakes`` prints them."""

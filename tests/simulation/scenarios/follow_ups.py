@@ -104,7 +104,7 @@ def asking(state: State, name: str, actions: Sequence[Action], *, prone: bool = 
     return FollowUps(world_of(Process(state, name, prone=prone)), policy, actions)
 
 
-class FollowedUp(Followed):
+class FollowUpActions(Followed):
     """Actions that are asked for after publications (I17)."""
 
     name = "follow-ups"

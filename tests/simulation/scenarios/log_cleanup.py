@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from tests.simulation.actors.catalog_history import PastActor
 from tests.simulation.actors.light_work import Worker
 from tests.simulation.actors.maintenance import sweep
-from tests.simulation.actors.pasts import PastActor
 from tests.simulation.auditors.record import Violation, audits
 from tests.simulation.engine.plans import HOUR, MINUTE, SECOND, Plan
 from tests.simulation.engine.ports import Process
@@ -116,7 +116,7 @@ class Cleaner(PastActor):
         self.state.auditor.seen["clean-up" if report.deleted else "clean-up of nothing"] += 1
 
 
-class CleanedUp(Vacuumed):
+class LogCleanup(Vacuumed):
     """One table with a log that is cleaned up, and all holders of its versions."""
 
     name = "log-cleanup"

@@ -69,11 +69,11 @@ class Tables:
         return Actor(name, {"reader": Reader, "engine": Engine}[kind](state, name, table, rng))
 
 
-class Crowded(Tables):
+class LateCopies(Tables):
     """One table as in ``tables``; a few writers, most of them with tickets, which any version
     serves; and an actor that makes room now and then."""
 
-    name = "crowded"
+    name = "late-copies"
 
     def plan(self, seed: int) -> Plan:
         """Few other faults: the scenario is about two copies of a write."""
@@ -119,11 +119,11 @@ class Shared(Tables):
         )
 
 
-class Reused(Tables):
+class ReusedStagedFiles(Tables):
     """One table as in ``tables``, written slowly by engines that use files again which were
     refused, while gc removes staged files."""
 
-    name = "reused"
+    name = "reused-staged-files"
 
     def plan(self, seed: int) -> Plan:
         """Two or three such engines, now and then another writer; gc and a publisher always, and
@@ -197,14 +197,14 @@ SHARED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
 """The planted mistake, and the invariant that it breaks."""
 
 
-REUSED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+REUSED_FILE_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "staged: any name at any version": (_any_name_at_any_version, "I10"),
     "staged: a removal that looks at no tail": (_removal_looks_at_the_floor_alone, "I10"),
 }
 """The planted mistake, and the invariant that it breaks."""
 
 
-CROWDED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+LATE_COPY_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "uncertain forgotten": (
         lambda: swapped("tests.simulation.engine.ports._uncertain", lambda _: lambda answer: answer),
         "I3",

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from tests.simulation.actors.catalog import NAMES
-from tests.simulation.actors.pasts import (
+from tests.simulation.actors.catalog_history import (
     ICE,
     ICE_TABLES,
     CloneUser,
@@ -26,9 +26,9 @@ from tests.simulation.auditors.record import Violation, audits
 from tests.simulation.engine.plans import HOUR, MINUTE, SECOND, Plan
 from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.processes import CATALOG, NAMESPACE
-from tests.simulation.mistakes.pasts import Plant
+from tests.simulation.mistakes.catalog_history import Plant
 from tests.simulation.mistakes.tables import swapped
-from tests.simulation.scenarios.pasts import Pasts
+from tests.simulation.scenarios.catalog_history import CatalogHistory
 from tests.simulation.scenarios.scenario import Actor
 from tests.support.catalog import undrop
 from turnstile.catalog.core.entities import IcebergTable, Table, id_of
@@ -126,7 +126,7 @@ OTHERS: Final = {"gc-1": 0.95, "gc-2": 0.4, "resets": 0.3, "clones": 0.5}
 """All actors except the changers, and how often they take part."""
 
 
-class Undropped(Pasts):
+class Undropped(CatalogHistory):
     """Drops and undrops of one table at a time (I9, I10)."""
 
     name = "undrops"

@@ -12,9 +12,18 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from tests.simulation.actors.catalog import TABLE, create, prepare
-from tests.simulation.actors.pasts import BUSY, CloneUser, Names, PastActor, PastSandbox, Resets, SnapshotUser, fill
+from tests.simulation.actors.catalog_history import (
+    BUSY,
+    CloneUser,
+    Names,
+    PastActor,
+    PastSandbox,
+    Resets,
+    SnapshotUser,
+    fill,
+)
+from tests.simulation.auditors.catalog_history import PastAuditor
 from tests.simulation.auditors.catalogs import SeenHead
-from tests.simulation.auditors.pasts import PastAuditor
 from tests.simulation.auditors.record import Violation, audits
 from tests.simulation.engine.plans import HOUR, MINUTE, SECOND, Plan
 from tests.simulation.engine.ports import Process

@@ -42,9 +42,9 @@ LONG: Final = (
     "tests/contract/adapters/test_torn_answers.py",
     "tests/contract/adapters/test_transport.py",
     # Simulation: planted mistakes, scenarios beside that of tables, and SQLite.
-    "tests/simulation/test_noted.py::test_i11_a_mistake_planted_in_notes_is_found",
+    "tests/simulation/test_bounded_sweeps.py::test_i11_a_mistake_planted_in_notes_is_found",
     "tests/simulation/test_on_sqlite.py",
-    "tests/simulation/test_reused.py",
+    "tests/simulation/test_reused_staged_files.py",
     "tests/simulation/test_scenarios.py",
     "tests/simulation/test_simulation.py::test_a_failing_run_is_made_smaller_and_printed_with_its_seed_and_trace",
     "tests/simulation/test_simulation.py::test_i1_to_i11_a_planted_mistake_is_found",
@@ -56,7 +56,7 @@ LONG: Final = (
     "tests/simulation/test_groups.py::test_i3_i8_groups_are_ratified_as_a_whole_and_cuts_show_them_so",
     "tests/simulation/test_judged_reads.py",
     "tests/simulation/test_log_cleanup.py",
-    "tests/simulation/test_noted.py::test_i11_what_a_publisher_leaves_is_published_by_its_note",
+    "tests/simulation/test_bounded_sweeps.py::test_i11_what_a_publisher_leaves_is_published_by_its_note",
     "tests/simulation/test_reservations.py",
     # Damages and stores of earlier code: samples of them run in make test.
     "tests/functional/damage/test_damaged_iceberg.py",

@@ -8,14 +8,14 @@ import os
 import pytest
 
 from tests.simulation.engine.run import first_failure
-from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
+from tests.simulation.mistakes.catalog_history import HARMLESS, PAST_MISTAKES
+from tests.simulation.mistakes.frozen_sandboxes import FROZEN_MISTAKES
 from tests.simulation.mistakes.owners import OWNER_MISTAKES
-from tests.simulation.mistakes.pasts import HARMLESS, PAST_MISTAKES
-from tests.simulation.scenarios.ahead import AHEAD_MISTAKES, ClocksAhead
 from tests.simulation.scenarios.by_name import LIKELY
-from tests.simulation.scenarios.frozen import Frozen
+from tests.simulation.scenarios.catalog_history import CatalogHistory
+from tests.simulation.scenarios.clocks_ahead import AHEAD_MISTAKES, ClocksAhead
+from tests.simulation.scenarios.frozen_sandboxes import FrozenSandboxes
 from tests.simulation.scenarios.owners import Owners
-from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.undrops import UNDROP_MISTAKES, Undropped
 
 SEARCHED = 4_000
@@ -27,12 +27,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 @pytest.mark.parametrize("name", PAST_MISTAKES)
 def test_i3_i8_i9_i10_a_mistake_planted_in_what_keeps_a_past_is_found(name: str) -> None:
-    assert first_failure(PAST_MISTAKES[name][0], SEARCHED, Pasts(), likely=LIKELY.get(name, 0)) is not None
+    assert first_failure(PAST_MISTAKES[name][0], SEARCHED, CatalogHistory(), likely=LIKELY.get(name, 0)) is not None
 
 
 @pytest.mark.parametrize("name", FROZEN_MISTAKES)
 def test_i8_i9_i10_i11_a_mistake_planted_in_what_guards_against_frozen_sandboxes_is_found(name: str) -> None:
-    assert first_failure(FROZEN_MISTAKES[name][0], SEARCHED, Frozen(), likely=LIKELY.get(name, 0)) is not None
+    assert first_failure(FROZEN_MISTAKES[name][0], SEARCHED, FrozenSandboxes(), likely=LIKELY.get(name, 0)) is not None
 
 
 @pytest.mark.parametrize("name", AHEAD_MISTAKES)
@@ -54,5 +54,5 @@ def test_i3_i6_i10_a_mistake_planted_in_what_has_an_owner_is_found(name: str) ->
 def test_i9_i10_nothing_but_speed_and_fairness_depends_on_turns_and_on_one_collector_at_a_time(name: str) -> None:
     """ADR 15: a turn is a request and no lock; ADR 16: work that two collectors do twice is
     harmless."""
-    failed = first_failure(HARMLESS[name], QUIET, Pasts())
+    failed = first_failure(HARMLESS[name], QUIET, CatalogHistory())
     assert failed is None, str(failed)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from tests.simulation.mistakes.pasts import Plant, all_of
+from tests.simulation.mistakes.catalog_history import Plant, all_of
 from tests.simulation.mistakes.tables import SWAP, swapped, without
 from turnstile.catalog.changes.retry import Backoff, PriorityClaim
 from turnstile.gc.trees import Fence

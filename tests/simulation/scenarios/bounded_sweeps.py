@@ -24,11 +24,11 @@ from turnstile.store.core.errors import TurnstileError
 ALONE = {"pump": NotingPump, "sweeper": PartSweeps}
 
 
-class Noted(Tables):
+class BoundedSweeps(Tables):
     """One table as in ``tables``, with one or two publishers behind a stream that loses nothing,
     and a sweeper that finds only rows that a publisher noted."""
 
-    name = "noted"
+    name = "bounded-sweeps"
 
     def plan(self, seed: int) -> Plan:
         rng = random.Random(f"noted/{seed}")
@@ -99,7 +99,7 @@ def _a_lost_note_is_no_fault() -> Any:
     return swapped("turnstile.delta.attention.AttentionRow.note", noting)
 
 
-NOTED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+BOUNDED_SWEEP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "attention: problems are not noted": (_problems_are_not_noted, "I11"),
     "attention: notes go that nobody read": (_every_note_goes, "I11"),
     "attention: a lost note is no fault": (_a_lost_note_is_no_fault, "I11"),

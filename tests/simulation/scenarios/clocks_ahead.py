@@ -9,15 +9,15 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from tests.simulation.actors.catalog import prepare
-from tests.simulation.actors.frozen import LateResets, Makers, Renamer
-from tests.simulation.actors.pasts import Counter, Janitor, Names, PastActor
-from tests.simulation.auditors.pasts import PastAuditor
+from tests.simulation.actors.catalog_history import Counter, Janitor, Names, PastActor
+from tests.simulation.actors.frozen_sandboxes import LateResets, Makers, Renamer
+from tests.simulation.auditors.catalog_history import PastAuditor
 from tests.simulation.engine.plans import DAY, FREEZE, HOUR, Plan
 from tests.simulation.engine.state import State
-from tests.simulation.mistakes.pasts import Plant
+from tests.simulation.mistakes.catalog_history import Plant
 from tests.simulation.mistakes.tables import SWAP, swapped, without
-from tests.simulation.scenarios.frozen import Frozen
-from tests.simulation.scenarios.pasts import begin
+from tests.simulation.scenarios.catalog_history import begin
+from tests.simulation.scenarios.frozen_sandboxes import FrozenSandboxes
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.gc.trees import Fence
@@ -68,11 +68,11 @@ def _read_the_past(actor: PastActor, act: Callable[[], None]) -> None:
 USERS: Final[dict[str, type[PastActor]]] = {"snapshots": RenamerOfTheLost, "resets": ResetsOfTheLost}
 
 
-class ClocksAhead(Frozen):
+class ClocksAhead(FrozenSandboxes):
     """Changes, names and resets beside such runs (I9 to I11). The kept history is not checked:
     these runs remove some of it."""
 
-    name = "ahead"
+    name = "clocks-ahead"
     changers = CHANGERS
     users = USERS
     janitor = ClockAheadJanitor

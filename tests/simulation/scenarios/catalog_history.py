@@ -10,8 +10,7 @@ from typing import Any, Final
 from unittest.mock import PropertyMock, patch
 
 from tests.simulation.actors.catalog import TABLE, CatalogUser, create, prepare
-from tests.simulation.actors.maintenance import sweep
-from tests.simulation.actors.pasts import (
+from tests.simulation.actors.catalog_history import (
     BUSY,
     QUIET,
     CloneUser,
@@ -29,9 +28,10 @@ from tests.simulation.actors.pasts import (
     Traveller,
     fill,
 )
+from tests.simulation.actors.maintenance import sweep
 from tests.simulation.actors.writers import Writer
+from tests.simulation.auditors.catalog_history import CloneAuditor, PastAuditor
 from tests.simulation.auditors.owners import TaskAuditor
-from tests.simulation.auditors.pasts import CloneAuditor, PastAuditor
 from tests.simulation.engine.plans import HOUR, MINUTE, Plan
 from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.ports import Process
@@ -84,7 +84,7 @@ def begin(state: State) -> None:
     fill(PastSandbox(process))
 
 
-class Pasts:
+class CatalogHistory:
     """One catalog and its past (I8 to I10).
 
     Attributes:
@@ -96,7 +96,7 @@ class Pasts:
         tables_fit: as ``PastAuditor`` has it.
     """
 
-    name = "pasts"
+    name = "catalog-history"
     grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR, ended_ms=5 * HOUR)
     changers = CHANGERS
     users = USERS

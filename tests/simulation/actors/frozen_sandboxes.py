@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from tests.simulation.actors.pasts import PastActor, PastSandbox, Resets, SnapshotUser, Unanswered
-from tests.simulation.auditors.pasts import COUNTED, COUNTER
+from tests.simulation.actors.catalog_history import PastActor, PastSandbox, Resets, SnapshotUser, Unanswered
+from tests.simulation.auditors.catalog_history import COUNTED, COUNTER
 from tests.simulation.engine.plans import HOUR, MINUTE, SECOND
 from tests.simulation.engine.processes import CATALOG
 from tests.simulation.engine.state import State

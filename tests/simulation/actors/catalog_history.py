@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from tests.simulation.actors.catalog import NAMES
+from tests.simulation.auditors.catalog_history import COUNTED, COUNTER, TOGETHER, PastAuditor
 from tests.simulation.auditors.catalogs import SeenHead
-from tests.simulation.auditors.pasts import COUNTED, COUNTER, TOGETHER, PastAuditor
 from tests.simulation.engine.plans import HOUR, MINUTE, SECOND
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import CATALOG, LAKE, LIFE, NAMESPACE, TIGHT, Client, world_of

@@ -9,8 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 from unittest.mock import PropertyMock, patch
 
-from tests.simulation.actors.frozen import Expiry, KeyedCounter, LateResets, Makers, Renamer
-from tests.simulation.actors.pasts import (
+from tests.simulation.actors.catalog_history import (
     CloneUser,
     Counter,
     IcebergUser,
@@ -20,10 +19,11 @@ from tests.simulation.actors.pasts import (
     TableNames,
     Traveller,
 )
+from tests.simulation.actors.frozen_sandboxes import Expiry, KeyedCounter, LateResets, Makers, Renamer
 from tests.simulation.engine.plans import FREEZE, HOUR, MINUTE, SECOND, Plan
 from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.state import State
-from tests.simulation.scenarios.pasts import Pasts
+from tests.simulation.scenarios.catalog_history import CatalogHistory
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.catalog.changes.retry import Backoff, PriorityClaim
 from turnstile.catalog.core import rows as catalog_rows
@@ -59,12 +59,12 @@ _SMALL: Final = ("makers", "makers", "makers", "counter", "keyed")
 """Changes of one step or two: they come more often."""
 
 
-class Frozen(Pasts):
+class FrozenSandboxes(CatalogHistory):
     """Freezes of half an hour to six hours, anywhere (I3, I8 to I11): longer than the shortest
     history that there may be. As long as a swap is frozen on its way, the HEAD before it has been
     replaced already, by the log."""
 
-    name = "frozen"
+    name = "frozen-sandboxes"
     grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR, ended_ms=5 * HOUR)
     changers = CHANGERS
     users = USERS
