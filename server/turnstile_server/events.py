@@ -31,7 +31,26 @@ class Appends(Protocol):
     def append(self, keys: Iterable[str]) -> Appended: ...
 
 
-class EventWorker:
+class _EndingThread:
+    """A thread that waits for ``_changed``, and ends when it is closed."""
+
+    def __init__(self, name: str) -> None:
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def close(self) -> None:
+        """Ends the thread after its running work; the rest is done after the next start."""
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class EventWorker(_EndingThread):
     """One thread that appends the events of the HEADs that were added, oldest first. After a
     failure it tries the same HEADs again: they stay added until their events are in the log."""
 
@@ -39,14 +58,12 @@ class EventWorker:
         self, appender: Appends, gather_s: float, on_appended: Callable[[Iterable[str]], None] = lambda _: None
     ) -> None:
         """``on_appended`` is called with the catalogs that have new events."""
+        super().__init__("events")
         self._appender = appender
         self._gather_s = gather_s
         self._on_appended = on_appended
-        self._changed = threading.Condition()
-        self._stop = threading.Event()
         self._waiting: dict[str, None] = {}
         self._working = False
-        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
 
     def add(self, keys: Iterable[str]) -> None:
@@ -62,13 +79,6 @@ class EventWorker:
         """Returns whether the events of everything that was added are in the log."""
         with self._changed:
             return not self._waiting and not self._working
-
-    def close(self) -> None:
-        """Ends the thread after the running append; the next start finds the changes that wait."""
-        self._stop.set()
-        with self._changed:
-            self._changed.notify_all()
-        self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -100,7 +110,7 @@ class EventWorker:
         return True
 
 
-class DeliveryWorker:
+class DeliveryWorker(_EndingThread):
     """A thread that sends the events of the catalogs that were added to one target, and repeats
     what failed.
 
@@ -117,18 +127,16 @@ class DeliveryWorker:
         self, deliverer: Deliverer, metrics: DeliveryMetrics, rest_s: float = 0.0, rest_turns: int = 10,
         on_sent: Callable[[str, int], None] = lambda *_: None, *, cpu_s: Callable[[], float] = time.process_time,
     ) -> None:  # fmt: skip
+        super().__init__(f"deliver {deliverer.target.name}")
         self._deliverer = deliverer
         self._metrics = metrics
         self._name = deliverer.target.name
         self._rest_turns = rest_turns
         self._on_sent = on_sent
         self._cpu_s = cpu_s
-        self._changed = threading.Condition()
-        self._stop = threading.Event()
         self._due_s: dict[str, float] = {}
         self._rest_s = rest_s
         self._rested_s = dict[str, float]()
-        self._thread = threading.Thread(target=self._run, name=f"deliver {self._name}", daemon=True)
         self._thread.start()
 
     def add(self, catalogs: Iterable[str]) -> None:
@@ -136,13 +144,6 @@ class DeliveryWorker:
         with self._changed:
             self._due_s.update({catalog: self._rested_s.get(catalog, 0.0) for catalog in catalogs})
             self._changed.notify_all()
-
-    def close(self) -> None:
-        """Ends the thread after the running batch; the rest is sent after the next start."""
-        self._stop.set()
-        with self._changed:
-            self._changed.notify_all()
-        self._thread.join(CLOSE_S)
 
     def _run(self) -> None:
         while (catalog := self._next()) is not None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from turnstile.store.core.errors import InvalidRequest, StorageFault
@@ -100,7 +101,7 @@ class FileStorage:
             finally:
                 os.unlink(temporary)
             with suppress(FileNotFoundError):  # published, collected and gone already
-                _sync(folder)
+                make_durable(folder)
         return True
 
     def replace(self, path: str, content: bytes) -> None:
@@ -112,7 +113,7 @@ class FileStorage:
             with suppress(FileNotFoundError):  # Hadoop's checksum of what is there
                 os.unlink(os.path.join(folder, f".{os.path.basename(target)}.crc"))
             os.replace(temporary, target)
-            _sync(folder)
+            make_durable(folder)
 
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
         """As the port says. All contents are made durable at once, and the names of each folder by
@@ -123,11 +124,11 @@ class FileStorage:
             try:
                 for target, (_, content) in zip(targets, files, strict=True):
                     written.append(_write_temporary(os.path.dirname(target), content))
-                list(_syncs().map(_sync, written))
+                list(_syncs().map(make_durable, written))
                 created = _link_in_order(written, targets)
                 for folder in {os.path.dirname(target) for target in targets[:created]}:
                     with suppress(FileNotFoundError):  # published, collected and gone already
-                        _sync(folder)
+                        make_durable(folder)
             finally:
                 for temporary in written:
                     with suppress(FileNotFoundError):
@@ -308,7 +309,7 @@ def _is_left_over(path: str) -> bool:
     return name.startswith(".") and name.endswith(".crc")
 
 
-def _sync(path: str) -> None:
+def make_durable(path: str | Path) -> None:
     """Makes a file's content, or a folder's names, durable: a crash of the machine must not undo an
     acknowledged write (I5)."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -238,7 +238,7 @@ def test_i6_a_restore_that_is_killed_anywhere_opens_nothing_until_it_is_repeated
     store.commit(2)
     killed(store)
     steps = 0
-    sync = copies._sync
+    sync = copies.make_durable
     for last in range(20):
         home = tmp_path / f"home-{last}"
         shutil.copytree(store.path.parent, home)
@@ -251,11 +251,11 @@ def test_i6_a_restore_that_is_killed_anywhere_opens_nothing_until_it_is_repeated
             steps += 1
             sync(path)
 
-        monkeypatch.setattr(copies, "_sync", dies)
+        monkeypatch.setattr(copies, "make_durable", dies)
         try:
             put_back(tmp_path / "backup", home / "turnstile.db", now_ms=last)
         except Killed:
-            monkeypatch.setattr(copies, "_sync", sync)
+            monkeypatch.setattr(copies, "make_durable", sync)
             if staged_copy(home / "turnstile.db").exists():
                 with pytest.raises(StoreUnavailable, match="restore"):
                     Database(home / "turnstile.db")

@@ -26,6 +26,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from turnstile.adapters.files import make_durable
 from turnstile.adapters.sqlite.file import IN_USE, VERSION, problem_of
 from turnstile.adapters.sqlite.refs import decode
 from turnstile.store.core.errors import StorageFault, StoreCause, StoreUnavailable
@@ -96,11 +97,11 @@ def back_up(store: Path, folder: Path, *, now_ms: int, release: str) -> Manifest
         )
         (partial / MANIFEST_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
         for path in (copy, partial / MANIFEST_FILE, partial):
-            _sync(path)
+            make_durable(path)
         if folder.exists():
             folder.rmdir()
         partial.rename(folder)
-        _sync(folder.parent)
+        make_durable(folder.parent)
     except OSError as error:
         raise StorageFault(f"{folder} could not be written: {error.strerror}", remedy="choose another place") from error
     finally:
@@ -146,12 +147,12 @@ def put_back(folder: Path, store: Path, *, now_ms: int) -> Path | None:
             os.close(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             with (folder / STORE_FILE).open("rb") as source, staged.open("wb") as target:
                 shutil.copyfileobj(source, target, _PIECE)
-            _sync(staged)
-            _sync(store.parent)
+            make_durable(staged)
+            make_durable(store.parent)
             kept = _set_aside(store, now_ms)
-            _sync(store.parent)
+            make_durable(store.parent)
             staged.replace(store)
-            _sync(store.parent)
+            make_durable(store.parent)
     except OSError as error:
         raise StorageFault(
             f"{store} could not be restored: {error.strerror}", remedy="mend it and run the same command again"
@@ -230,7 +231,7 @@ def _set_aside(store: Path, now_ms: int) -> Path | None:
         os.link(store, kept / store.name)
     elif store.exists():
         store.rename(kept / store.name)
-    _sync(kept)
+    make_durable(kept)
     return kept
 
 
@@ -280,11 +281,3 @@ def _damage(path: Path, problem: str) -> StoreUnavailable:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
