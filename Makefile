@@ -113,7 +113,7 @@ imports: setup ## Import rules: who may know whom
 
 .PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-properties test-slow test-slow-spark sweep flaky patterns dynoxide downloads simulate mutate bench
 test: EXAMPLES = 0.4
-test: test-core test-mutants test-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=4: ten times as many examples)
+test: test-mutants test-core test-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=4: ten times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; make sweep; make test-deployment)
 
@@ -128,9 +128,11 @@ test-quick: setup ## The part under two minutes: unit, contract on fakes, functi
 test-core: setup
 	$(PYTEST) -m "not spark and not slow" $(SPREAD) --ignore tests/mutation tests
 
-# They fork the process they run in, which no xdist worker survives.
+# They fork the process they run in, which no xdist worker survives. Beside them the tests are imported once: so their modules are compiled for
+# all processes of test-core, each of which would compile them otherwise.
 test-mutants: setup
-	$(PYTEST) -m "not slow" tests/mutation
+	status=0; $(PYTEST) --collect-only -q --ignore tests/mutation tests >/dev/null 2>&1 & \
+	$(PYTEST) -m "not slow" tests/mutation || status=$$?; wait; exit $$status
 
 test-spark: setup ## Only the tests with a Spark session
 	$(PYTEST) -m "spark and not slow" $(SPREAD_SPARK) $(SPARK:%=tests/%)

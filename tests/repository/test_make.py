@@ -37,7 +37,8 @@ def groups(target):
     """The marker expressions by which the groups of a target select tests, less those of the
     mutants."""
     steps = subprocess.run(["make", "--dry-run", target], cwd=ROOT, text=True, capture_output=True, check=True).stdout
-    commands = [line for line in steps.splitlines() if "-m pytest" in line and not line.endswith("tests/mutation")]
+    commands = [line for line in steps.splitlines() if "-m pytest" in line]
+    commands = [line for line in commands if "--collect-only" not in line and " tests/mutation ||" not in line]
     return [re.search(r'-m "([^"]+)"', command)[1] for command in commands]
 
 
