@@ -111,9 +111,9 @@ imports: setup ## Import rules: who may know whom
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all test-quick test-core test-mutants test-spark test-core-and-spark test-artefacts test-deployment test-properties test-slow test-slow-spark sweep flaky patterns dynoxide downloads simulate mutate bench
+.PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-properties test-slow test-slow-spark sweep flaky patterns dynoxide downloads simulate mutate bench
 test: EXAMPLES = 0.4
-test: test-mutants test-core-and-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=4: ten times as many examples)
+test: test-mutants test-core test-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=4: ten times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; make sweep; make test-deployment)
 
@@ -136,14 +136,6 @@ test-mutants: setup
 
 test-spark: setup ## Only the tests with a Spark session
 	$(PYTEST) -m "spark and not slow" $(SPREAD_SPARK) $(SPARK:%=tests/%)
-
-# Both at once: tests of Spark leave a seventh of two cores unused, and so do the last ones of the others. Spark's output comes at the end.
-test-core-and-spark: setup
-	mkdir -p build
-	status=0; \
-	$(PYTEST) -m "spark and not slow" $(SPREAD_SPARK) $(SPARK:%=tests/%) >build/test-spark.log 2>&1 & \
-	$(PYTEST) -m "not spark and not slow" $(SPREAD) --ignore tests/mutation tests || status=$$?; \
-	wait $$! || status=$$?; cat build/test-spark.log; exit $$status
 
 test-artefacts: setup ## Build both layers for this machine, deploy them with template.yaml to an emulator in an environment of its own, use it
 	$(PYTEST) -rP tests/artefacts
