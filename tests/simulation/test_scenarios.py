@@ -146,7 +146,7 @@ def test_every_actor_takes_part_in_some_seed() -> None:
     ],
 )
 def test_a_mistake_can_be_planted_and_breaks_nothing_but_invariants(scenario: str, name: str) -> None:
-    """A longer search finds it (test_planted_mistakes.py); here it must fit the product as it is."""
+    """A longer search finds it (test_planted_mistakes.py); here it must fit the product."""
     cause: BaseException | None = None
     with PLANTED[scenario][name][0]():
         try:
