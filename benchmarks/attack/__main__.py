@@ -6,7 +6,8 @@ requests a second. The attacker has a token, and no grant:
 
     calm              no attacker
     predicates        32 nested predicates of 181 characters at once, each second
-    idle              connections without a request (1,100; then 10,000, if files may be that many)
+    idle              connections without a request (1,100; then 10,000: each takes a file of this
+                      process, and one of the server)
     bodies            64 requests with bodies of which one byte comes
     reservations      64 reservations of a table that the attacker may not change, 8 at once, each
                       second
@@ -32,7 +33,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.attack.honest import CLIENTS, OPERATOR, honest
+from benchmarks.attack.honest import CLIENTS, OPERATOR, run_client
 from benchmarks.racing.table import append, create
 from turnstile_server import Server
 
@@ -112,7 +113,7 @@ def measure(server: Server, tables: list[str], seconds: float) -> tuple[list[flo
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(CLIENTS)
     out = context.Queue()
-    clients = [context.Process(target=honest, args=(server.url, table, seconds, start, out)) for table in tables]
+    clients = [context.Process(target=run_client, args=(server.url, table, seconds, start, out)) for table in tables]
     for client in clients:
         client.start()
     ms: list[float] = []
@@ -129,7 +130,7 @@ def measure(server: Server, tables: list[str], seconds: float) -> tuple[list[flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--idle", type=int, nargs="*", default=[1_100, 9_000])
+    parser.add_argument("--idle", type=int, nargs="*", default=[1_100, 10_000])
     given = parser.parse_args()
     stranger = {hashlib.sha256(STRANGER.encode()).hexdigest(): {"name": "stranger", "roles": []}}
     with tempfile.TemporaryDirectory() as home:
@@ -146,8 +147,8 @@ def main() -> None:
                 with probe():
                     ms, other = measure(server, tables, given.seconds)
                 p50, p99 = (ms[int(len(ms) * part)] for part in (0.5, 0.99))
-                told = f"{len(ms)} requests, p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {ms[-1]:.1f} ms"
-                print(f"{name:14} {told}, not answered {dict(other)}, attacker {dict(attacker.answers)}", flush=True)
+                line = f"{len(ms)} requests, p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {ms[-1]:.1f} ms"
+                print(f"{name:14} {line}, not answered {dict(other)}, attacker {dict(attacker.answers)}", flush=True)
 
 
 if __name__ == "__main__":

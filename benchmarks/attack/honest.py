@@ -1,4 +1,4 @@
-"""A client that works while another one attacks."""
+"""A client with rights, beside an attacker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ CLIENTS = 8
 PAUSE_S = 0.05
 
 
-def honest(url: str, table_id: str, seconds: float, start: Any, out: Any) -> None:
-    """Requests of one client; puts their milliseconds and the statuses other than success."""
+def run_client(url: str, table_id: str, seconds: float, start: Any, out: Any) -> None:
+    """Sends requests for ``seconds``; puts their milliseconds, and the statuses other than success,
+    into ``out``."""
     ms: list[float] = []
     other: Counter[int] = Counter()
     base = 0

@@ -4,12 +4,12 @@ target sends them."""
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from turnstile.events.append import Appended
+from turnstile_server.loops import EndingThread
 
 if TYPE_CHECKING:
     from turnstile.events.deliver import Deliverer
@@ -31,26 +31,7 @@ class Appends(Protocol):
     def append(self, keys: Iterable[str]) -> Appended: ...
 
 
-class _EndingThread:
-    """A thread that waits for ``_changed``, and ends when it is closed."""
-
-    def __init__(self, name: str) -> None:
-        self._changed = threading.Condition()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def close(self) -> None:
-        """Ends the thread after its running work; the rest is done after the next start."""
-        self._stop.set()
-        with self._changed:
-            self._changed.notify_all()
-        self._thread.join(CLOSE_S)
-
-    def _run(self) -> None:
-        raise NotImplementedError
-
-
-class EventWorker(_EndingThread):
+class EventWorker(EndingThread):
     """One thread that appends the events of the HEADs that were added, oldest first. After a
     failure it tries the same HEADs again: they stay added until their events are in the log."""
 
@@ -58,7 +39,7 @@ class EventWorker(_EndingThread):
         self, appender: Appends, gather_s: float, on_appended: Callable[[Iterable[str]], None] = lambda _: None
     ) -> None:
         """``on_appended`` is called with the catalogs that have new events."""
-        super().__init__("events")
+        super().__init__("events", CLOSE_S)
         self._appender = appender
         self._gather_s = gather_s
         self._on_appended = on_appended
@@ -110,7 +91,7 @@ class EventWorker(_EndingThread):
         return True
 
 
-class DeliveryWorker(_EndingThread):
+class DeliveryWorker(EndingThread):
     """A thread that sends the events of the catalogs that were added to one target, and repeats
     what failed.
 
@@ -127,7 +108,7 @@ class DeliveryWorker(_EndingThread):
         self, deliverer: Deliverer, metrics: DeliveryMetrics, rest_s: float = 0.0, rest_turns: int = 10,
         on_sent: Callable[[str, int], None] = lambda *_: None, *, cpu_s: Callable[[], float] = time.process_time,
     ) -> None:  # fmt: skip
-        super().__init__(f"deliver {deliverer.target.name}")
+        super().__init__(f"deliver {deliverer.target.name}", CLOSE_S)
         self._deliverer = deliverer
         self._metrics = metrics
         self._name = deliverer.target.name

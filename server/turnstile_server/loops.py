@@ -9,6 +9,28 @@ from collections.abc import Callable
 log = logging.getLogger("turnstile.background")
 
 
+class EndingThread:
+    """A thread that waits for ``_changed``, and ends when it is closed. A subclass has its work in
+    ``_run``, and starts it at the end of its ``__init__``."""
+
+    def __init__(self, name: str, close_s: float) -> None:
+        """``close_s``: how long ``close`` waits for the thread."""
+        self._close_s = close_s
+        self._changed = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def close(self) -> None:
+        """Ends the thread after its running work; the rest is done after the next start."""
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join(self._close_s)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
 def start_loop(stop: threading.Event, first_s: float, every_s: float, run: Callable[[], float | None]) -> None:
     """Starts a thread that calls ``run`` after ``first_s``, and again and again ``every_s`` after
     its end, until ``stop`` is set. Where ``run`` returns seconds, it is called again after these

@@ -1,5 +1,5 @@
-"""Takes batches of rows from a queue or a stream (docs/rows.md). Each table gets one commit, and
-each record is added once.
+"""Adds batches of rows from a queue or a stream to their tables (docs/rows.md): one commit for a
+table, and no record twice.
 
 The steps, for each table that the records of an event name, in their order:
 

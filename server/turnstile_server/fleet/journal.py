@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from turnstile.fleet.core.changes import (
 from turnstile.fleet.core.rows import MemberRow
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import AllAccepted, Refs, SomeRejected, World
+from turnstile_server.loops import EndingThread
 from turnstile_server.world import RefsAround
 
 GATHER_S: Final = 0.5
@@ -46,14 +46,16 @@ CLOSE_S: Final = 5.0
 log = logging.getLogger("turnstile.fleet")
 
 
-class FleetJournal:
-    """Writes the events of this process's member. Safe for threads.
+class FleetJournal(EndingThread):
+    """Writes the events of this process's member. Safe for threads. At its end it appends the
+    events that wait, if that does not take long.
 
     Args:
         me: returns the id of the member.
     """
 
     def __init__(self, world: World, me: Callable[[], str]) -> None:
+        super().__init__("fleet events", CLOSE_S)
         self._world = world
         self._me = me
         self._log = FleetLog(world)
@@ -62,9 +64,6 @@ class FleetJournal:
         self._count = 0
         self._happened = list[tuple[FleetChange, str]]()
         self._waiting = list[Event]()
-        self._changed = threading.Condition()
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fleet events", daemon=True)
         self._thread.start()
 
     def recording_world(self) -> World:
@@ -74,13 +73,6 @@ class FleetJournal:
     def note_removal(self, id: str) -> None:
         """Notes that the member ``id`` found that it had been removed."""
         self._note([FleetChange(REFUSED, id)])
-
-    def close(self) -> None:
-        """Appends the events that wait, if that does not take long, and ends."""
-        self._closing.set()
-        with self._changed:
-            self._changed.notify_all()
-        self._thread.join(CLOSE_S)
 
     def _note_transaction(self, writes: Sequence[Write]) -> None:
         with self._changed:
@@ -101,10 +93,10 @@ class FleetJournal:
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._closing.is_set():
+        while not self._stop.is_set():
             with self._changed:
-                self._changed.wait_for(lambda: self._happened or self._waiting or self._closing.is_set())
-            self._closing.wait(random.uniform(GATHER_S, 2 * GATHER_S))  # noqa: S311 - so that members do not meet
+                self._changed.wait_for(lambda: self._happened or self._waiting or self._stop.is_set())
+            self._stop.wait(random.uniform(GATHER_S, 2 * GATHER_S))  # noqa: S311 - so that members do not meet
             self._gather()
             self._append()
         until_s = time.monotonic() + CLOSE_S

@@ -118,6 +118,11 @@ class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
     access: Access = NO_ACCESS
     digest: bytes = b""
 
+    @property
+    def root(self) -> str:
+        """The folder below which its commits write metadata files."""
+        return self.location
+
 
 class IcebergTable(_Iceberg, frozen=True, tag=ICEBERG_TABLE):
     """``needs``: locations of foreign files that its snapshots name: the files of a clone's source.
@@ -126,18 +131,13 @@ class IcebergTable(_Iceberg, frozen=True, tag=ICEBERG_TABLE):
     needs: tuple[HeldLocation, ...] = ()
     turn_until: int = 0
 
-    @property
-    def root(self) -> str:
-        """The folder below which its commits write metadata files."""
-        return self.location
-
 
 class IcebergView(_Iceberg, frozen=True, tag=ICEBERG_VIEW):
     """Its location holds only metadata files."""
 
     @property
     def root(self) -> str:
-        """The folder below which its commits write metadata files."""
+        """As of a table; its creator may have chosen another folder (``write.metadata.path``)."""
         return self.metadata.rpartition("/metadata/")[0] or self.location
 
 
