@@ -131,7 +131,8 @@ test-core: setup
 # They fork the process they run in, which no xdist worker survives. Beside them the tests are imported once: so their modules are compiled for
 # all processes of test-core, each of which would compile them otherwise.
 test-mutants: setup
-	status=0; $(PYTEST) --collect-only -q --ignore tests/mutation tests >/dev/null 2>&1 & \
+	status=0; $(PYTEST) --collect-only -q tests/unit >/dev/null 2>&1 & \
+	$(PYTEST) --collect-only -q --ignore tests/mutation --ignore tests/unit tests >/dev/null 2>&1 & \
 	$(PYTEST) -m "not slow" tests/mutation || status=$$?; wait; exit $$status
 
 test-spark: setup ## Only the tests with a Spark session

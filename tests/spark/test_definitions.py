@@ -170,7 +170,9 @@ def test_use_makes_short_names_work(lake: Any, sql: Any, name: str) -> None:
 
 
 LIKE = {
-    "clustered": "(id BIGINT, s STRUCT<a: INT>) CLUSTER BY (id, s.a)",
+    "clustered": "(id TINYINT, s STRUCT<a: INT>) CLUSTER BY (id, s.a) TBLPROPERTIES "
+    "('delta.feature.domainMetadata' = 'supported', 'k' = 'v', 'delta.enableTypeWidening' = 'true', "
+    "'delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true')",
     "clustered by nothing": "(id BIGINT) CLUSTER BY (id)",
     "partitioned": "(id BIGINT, p STRING) PARTITIONED BY (p)",
     "defaults": "(id BIGINT, w STRING DEFAULT 'tea') TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
@@ -178,13 +180,10 @@ LIKE = {
     "identity": "(id BIGINT, own BIGINT GENERATED ALWAYS AS IDENTITY)",
     "mapped": "(id BIGINT, `a b` INT) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
     "checks": "(id BIGINT NOT NULL) TBLPROPERTIES ('delta.constraints.small' = 'id < 5')",
-    "properties": "(id TINYINT) TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported', 'k' = 'v', "
-    "'delta.enableTypeWidening' = 'true', "
-    "'delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true')",
 }
 
 
-QUICK = ("clustered", "properties")
+QUICK = ("clustered",)
 """What is copied beside Delta's own copy, and most of what Delta copies."""
 
 

@@ -176,7 +176,6 @@ def test_methods_of_delta_table_work_on_a_lake_s_table_and_on_no_other_of_that_n
     assert table.detail().collect()[0].location == location
     assert table.optimize().executeCompaction().collect()[0].metrics.numFilesRemoved == FILES
     assert table.optimize().executeZOrderBy("id", "k").collect()[0].metrics.zOrderStats.strategyName
-    assert table.vacuum().columns == []
     assert table.vacuum(200.5).columns == []
     sql(f"ALTER TABLE lake.{name} ADD CONSTRAINT small CHECK (id < 10000)")
     assert table.toDF().count() == 10 * FILES
