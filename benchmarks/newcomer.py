@@ -3,8 +3,9 @@ last commit.
 
 Runs what README.md and docs/quickstart.md say, in their order, by the very lines of these pages:
 set-up, server, console, a first table by SQL, two writers that race, a conflict that loses, a
-second engine, a repair, and the end. The section about S3 is left out: it wants a store. A step
-that fails ends the walk with its output.
+second engine, a repair; then, on the same server, what the other pages mark as code that runs; and
+the end. The section about S3 is left out: it wants a store. A step that fails ends the walk with
+its output.
 """
 
 from __future__ import annotations
@@ -32,21 +33,33 @@ PORT: Final = "8750"
 
 
 class Block(NamedTuple):
-    """Code of a page: of which section, and in which language."""
+    """Code of a page: its section, its language, and the request of the comment before it."""
 
     section: str
     language: str
     code: str
+    run: str | None
+
+
+_PARTS: Final = re.compile(
+    r"^## (?:\d+\. )?([^\n]+)$|(?:<!-- run: (\w+) -->\n)?^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 
 def blocks(page: str) -> Iterator[Block]:
     """Yields the code of a page in order."""
     section = ""
-    for match in re.finditer(r"^## (?:\d+\. )?([^\n]+)$|^```(sh|python)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        if match[1]:
-            section = match[1]
+    for title, run, language, code in _PARTS.findall(page):
+        if title:
+            section = title
         else:
-            yield Block(section, match[2], match[3])
+            yield Block(section, language, code, run or None)
+
+
+def pages(folder: Path) -> list[str]:
+    """Returns the pages beside the quickstart that have code which is marked."""
+    names = [f"docs/{path.name}" for path in sorted((folder / "docs").glob("*.md"))]
+    return [name for name in names if name != PAGE and "<!-- run: " in (folder / name).read_text()]
 
 
 class Walk:
@@ -56,7 +69,9 @@ class Walk:
         self._folder = folder
         self._port = port
         self._steps = list[tuple[str, float]]()
-        self._environment = os.environ | {"TURNSTILE_PORT": port}
+        path = f"{folder / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        url = f"http://127.0.0.1:{port}"
+        self._environment = os.environ | {"TURNSTILE_PORT": port, "TURNSTILE_URL": url, "PATH": path}
 
     def run(self, name: str, *commands: list[str]) -> str:
         """Runs commands side by side as one step, and returns what they print."""
@@ -78,6 +93,18 @@ class Walk:
 
     def python(self, name: str, code: str, processes: int = 1) -> str:
         return self.run(name, *[[".venv/bin/python", "-c", self._here(code)]] * processes)
+
+    def page(self, name: str) -> None:
+        """The blocks of a page that are marked as code that runs: those of a story in one shell, each
+        other by itself."""
+        marked = [block for block in blocks((self._folder / name).read_text()) if block.run]
+        story = "".join(block.code for block in marked if block.run == "page")
+        if story:
+            self.shell(name, story)
+        for block in marked:
+            if block.run == "server":
+                run = self.python if block.language == "python" else self.shell
+                run(f"{name}: {block.section}", block.code)
 
     def look_at(self, name: str, path: str) -> None:
         """A page of the server, as a browser asks for it."""
@@ -129,6 +156,8 @@ def main() -> None:
                 elif python and title not in OF_FIRST_SESSION:
                     walk.python(title, python, 2 if title in TWICE else 1)
                 if shell and "down" in shell:
+                    for page in pages(folder):
+                        walk.page(page)
                     shell = shell.splitlines()[0]
                 if shell.startswith("make setup"):
                     for line in shell.splitlines():

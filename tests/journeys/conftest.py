@@ -25,6 +25,7 @@ from tests.support.store.servers import Servers
 from turnstile_server import Server
 
 TOKEN = "a token of journeys"
+ROLE = "arn:aws:iam::000000000000:role/vending"
 KEYS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -86,7 +87,7 @@ def s3_up(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stor
     """``turnstile up`` with its tables in S3."""
     with closing(Flaky(store)) as own, closing(Flaky(store)) as clients:
         home = tmp_path_factory.mktemp("s3-up") / "home"
-        program = Program(home, **KEYS)
+        program = Program(home, **KEYS, **_vending(store, clients))
         assert program.run("up", "--port", "0", *_in_s3(own)).returncode == 0
         yield Stored(Place(Server.attach(home).url, "", home.parent), clients, own, ("test", "test"))
         assert program.run("down").returncode == 0
@@ -96,7 +97,8 @@ def s3_up(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stor
 def s3_serve(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     with closing(Flaky(store)) as own, closing(Flaky(store)) as clients:
         home = tmp_path_factory.mktemp("s3-serve") / "home"
-        with _serving(Program(home), "--token", TOKEN, *_in_s3(own)) as url:
+        program = Program(home, **_vending(store, clients))
+        with _serving(program, "--token", TOKEN, *_in_s3(own)) as url:
             yield Stored(Place(url, TOKEN, home.parent), clients, own, ("test", "test"))
 
 
@@ -104,7 +106,8 @@ def s3_serve(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 def s3_dynamodb(store: str, servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     with closing(Flaky(store)) as own, closing(Flaky(store)) as clients:
         home = tmp_path_factory.mktemp("s3-dynamodb") / "home"
-        with _serving(Program(home), *_on_dynamodb(servers), *_in_s3(own)) as url:
+        program = Program(home, **_vending(store, clients))
+        with _serving(program, *_on_dynamodb(servers), *_in_s3(own)) as url:
             yield Stored(Place(url, "", home.parent), clients, own, ("test", "test"))
 
 
@@ -115,6 +118,28 @@ def s3_emulated(s3_stack: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
     keys = (s3_stack.env["AWS_ACCESS_KEY_ID"], s3_stack.env["AWS_SECRET_ACCESS_KEY"])
     with closing(Flaky(s3_stack.s3_endpoint)) as clients:
         yield Stored(place, clients, clients, keys)
+
+
+@pytest.fixture(scope="session")
+def s3_vending_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    """An emulated deployment that gives clients keys."""
+    from turnstile_local import Stack
+
+    home = tmp_path_factory.mktemp("s3-vending-stack")
+    with Stack.start(home, port=0, lake="s3://lake/warehouse", parameters={"VendingRole": ROLE}) as stack:
+        place = Place(stack.url, stack.token or "", tmp_path_factory.mktemp("s3-vending-work"))
+        keys = (stack.env["AWS_ACCESS_KEY_ID"], stack.env["AWS_SECRET_ACCESS_KEY"])
+        with closing(Flaky(stack.s3_endpoint)) as clients:
+            yield Stored(place, clients, clients, keys)
+
+
+def _vending(store: str, clients: Flaky) -> dict[str, str]:
+    """Clients get sessions of a role, for S3 behind their proxy."""
+    return {
+        "TURNSTILE_VENDING_ROLE": ROLE,
+        "AWS_ENDPOINT_URL_STS": store,
+        "TURNSTILE_CLIENT_S3_ENDPOINT": clients.url,
+    }
 
 
 def _in_s3(proxy: Flaky) -> tuple[str, ...]:

@@ -1,68 +1,137 @@
-"""Spark with its tables in S3: as ``test_on_s3.py``."""
+"""Spark, and Delta's Java clients without it, with their tables in S3, in each way of running: as
+``test_on_s3.py``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 
 import turnstile_spark
+from tests.support.clients.delta_jvm import Client, Kernel, Table
+from tests.support.fakes import delta
+from tests.support.journeys.origins import SCHEMA, rows
 from tests.support.journeys.stores import LASTING, PASSING, Stored
+from tests.support.server import REGION
 
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(scope="module", params=["s3_up", "s3_serve", "s3_dynamodb", "s3_emulated"])
+def stored(request: pytest.FixtureRequest) -> Stored:
+    place: Stored = request.getfixturevalue(request.param)
+    return place
+
+
 @pytest.fixture(scope="module")
-def lake(spark: Any, s3_up: Stored) -> Iterator[Any]:
+def lake(spark: Any, stored: Stored) -> Iterator[Any]:
     """The lake of a server whose S3 Spark reaches by the proxy of clients."""
     conf = spark._jsparkSession.sparkContext().hadoopConfiguration()
-    settings = {
-        "endpoint": s3_up.clients.url,
-        "path.style.access": "true",
-        "connection.ssl.enabled": "false",
-        "access.key": s3_up.keys[0],
-        "secret.key": s3_up.keys[1],
-    }
-    for name, value in settings.items():
-        conf.set(f"fs.s3a.{name}", value)
-    attached = turnstile_spark.attach(spark, "journeys_s3", s3_up.place.url)
+    for name, value in _s3a(stored).items():
+        conf.set(name, value)
+    attached = turnstile_spark.attach(spark, "journeys_s3", stored.place.url, token=stored.place.token or None)
     attached.jvm.cls("org.apache.hadoop.fs.FileSystem").closeAll()
     yield attached
     attached.detach()
 
 
+def _s3a(stored: Stored) -> dict[str, str]:
+    """Settings of S3A, for the keys of the place."""
+    return {
+        "fs.s3a.endpoint": stored.clients.url,
+        "fs.s3a.endpoint.region": REGION,
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.access.key": stored.keys[0],
+        "fs.s3a.secret.key": stored.keys[1],
+    }
+
+
+class SparkTable:
+    """A table of the lake, as a session uses it."""
+
+    def __init__(self, spark: Any, lake: Any, stored: Stored) -> None:
+        self._spark = spark
+        self._name = f"{lake.name}.default.{stored.place.fresh('spark')}"
+        spark.sql(f"CREATE TABLE {self._name} (id BIGINT)")
+        self.append(1)
+
+    def append(self, id: int) -> None:
+        self._spark.sql(f"INSERT INTO {self._name} VALUES ({id})")
+
+    def ids(self) -> list[int]:
+        return sorted(row.id for row in self._spark.sql(f"SELECT id FROM {self._name}").collect())
+
+
+class JavaTable:
+    """A table of the plain client, as Delta's coordinator commits to it and its kernel reads it."""
+
+    def __init__(self, spark: Any, lake: Any, stored: Stored) -> None:
+        self._name = stored.place.fresh("java")
+        with stored.lake() as plain:
+            plain.create(f"default.{self._name}", SCHEMA).append(rows([1]))
+        self._client = Client(spark.sparkContext._gateway, stored.place.url, stored.place.token)
+        settings = _s3a(stored) | {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+        for name, value in settings.items():
+            self._client.conf.set(name, value)
+        self._client.store = self._client.new("io.delta.storage.S3SingleDriverLogStore", self._client.conf)
+        self._files = pafs.S3FileSystem(
+            endpoint_override=stored.clients.target, region=REGION, access_key=stored.keys[0], secret_key=stored.keys[1]
+        )
+
+    def append(self, id: int) -> None:
+        """The data file passes no proxy: only the commit is Delta's work."""
+        table = Table.existing(self._client, "default", self._name)
+        _, latest = table.commits()
+        name = f"{uuid.uuid4()}.parquet"
+        path = f"{table.location.removeprefix('s3://')}/{name}"
+        pq.write_table(rows([id]), path, filesystem=self._files)
+        add = delta.add(name, 1, size=self._files.get_file_info(path).size)
+        assert table.commit(latest + 1, add).getCommit().getVersion() == latest + 1
+
+    def ids(self) -> list[int]:
+        return sorted(Kernel(self._client).ids(f"default.{self._name}"))
+
+
+TABLES: Final[dict[str, Callable[[Any, Any, Stored], SparkTable | JavaTable]]] = {
+    "spark": SparkTable,
+    "java": JavaTable,
+}
+
+
 @pytest.fixture
-def table(lake: Any, spark: Any, s3_up: Stored) -> Iterator[str]:
-    name = f"{lake.name}.default.{s3_up.place.fresh('spark')}"
-    spark.sql(f"CREATE TABLE {name} (id BIGINT)")
-    spark.sql(f"INSERT INTO {name} VALUES (1)")
-    yield name
-    s3_up.clients.come_back()
-
-
-def ids(spark: Any, table: str) -> list[int]:
-    return sorted(row.id for row in spark.sql(f"SELECT id FROM {table}").collect())
+def table(request: pytest.FixtureRequest, spark: Any, lake: Any, stored: Stored) -> Iterator[SparkTable | JavaTable]:
+    yield TABLES[request.param](spark, lake, stored)
+    stored.clients.come_back()
 
 
 @pytest.mark.parametrize("fault", PASSING)
-def test_rows_are_right_after_a_fault_that_passes(s3_up: Stored, spark: Any, table: str, fault: str) -> None:
-    PASSING[fault](s3_up.clients)
-    spark.sql(f"INSERT INTO {table} VALUES (2)")
-    assert s3_up.clients.rules[0].times == 0
-    s3_up.clients.lose_answers("GET /lake/")
-    assert ids(spark, table) == [1, 2]
+@pytest.mark.parametrize("table", TABLES, indirect=True)
+def test_rows_are_right_after_a_fault_that_passes(table: SparkTable | JavaTable, stored: Stored, fault: str) -> None:
+    PASSING[fault](stored.clients)
+    (rule,) = stored.clients.rules
+    table.append(2)
+    assert rule.times == 0
+    stored.clients.lose_answers("GET /lake/")
+    assert table.ids() == [1, 2]
 
 
 @pytest.mark.parametrize("fault", LASTING)
-def test_a_fault_that_lasts_is_one_line_and_afterwards_rows_are_right(
-    s3_up: Stored, spark: Any, table: str, fault: str
+@pytest.mark.parametrize("table", TABLES, indirect=True)
+def test_a_fault_that_lasts_is_an_error_and_afterwards_rows_are_right(
+    table: SparkTable | JavaTable, stored: Stored, fault: str
 ) -> None:
-    LASTING[fault](s3_up.clients)
+    """Spark's is one line, with the kind of the error."""
+    LASTING[fault](stored.clients)
     with pytest.raises(Exception) as caught:
-        spark.sql(f"INSERT INTO {table} VALUES (2)")
-    assert "TURNSTILE_STORAGE" in str(caught.value).splitlines()[0], str(caught.value)[:1000]
-    s3_up.clients.come_back()
-    assert ids(spark, table) == [1]
-    spark.sql(f"INSERT INTO {table} VALUES (3)")
-    assert ids(spark, table) == [1, 3]
+        table.append(2)
+    if isinstance(table, SparkTable):
+        assert "TURNSTILE_STORAGE" in str(caught.value).splitlines()[0], str(caught.value)[:1000]
+    stored.clients.come_back()
+    assert table.ids() == [1]
+    table.append(3)
+    assert table.ids() == [1, 3]

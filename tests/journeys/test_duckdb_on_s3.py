@@ -1,0 +1,93 @@
+"""DuckDB with its tables in S3 and with the server's keys, in each way of running: as
+``test_on_s3.py``. Its ``unity_catalog`` knows S3 at AWS alone, so a proxy stands for AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.support.clients import duck
+from tests.support.journeys.amazon import Amazon
+from tests.support.journeys.origins import SCHEMA, rows
+from tests.support.journeys.stores import LASTING, PASSING, Stored
+
+QUICK = "s3_up"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        QUICK,
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("s3_serve", "s3_dynamodb", "s3_vending_stack")),
+    ],
+)
+def stored(request: pytest.FixtureRequest) -> Stored:
+    place: Stored = request.getfixturevalue(request.param)
+    return place
+
+
+@pytest.fixture(scope="module")
+def amazon(stored: Stored, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Amazon]:
+    with closing(Amazon(tmp_path_factory.mktemp("amazon"), stored.clients.url)) as running, running.reached():
+        yield running
+
+
+class Duck:
+    """DuckDB, attached to the place for each statement, since an attachment keeps its snapshot."""
+
+    def __init__(self, stored: Stored, amazon: Amazon) -> None:
+        self._stored = stored
+        self._authority = amazon.authority
+
+    def run(self, statement: str) -> list[Any]:
+        with duck.connect(self._stored.place.work) as db:
+            db.execute(f"SET ca_cert_file = '{self._authority}'")
+            duck.attach(db, self._stored.place)  # type: ignore[arg-type]
+            return db.execute(statement).fetchall()
+
+    def ids(self, name: str) -> list[int]:
+        return sorted(id for (id,) in self.run(f"SELECT id FROM lake.default.{name}"))
+
+    def append(self, name: str, id: int) -> None:
+        self.run(f"INSERT INTO lake.default.{name} (id) VALUES ({id})")
+
+
+@pytest.fixture
+def db(stored: Stored, amazon: Amazon) -> Iterator[Duck]:
+    yield Duck(stored, amazon)
+    stored.clients.come_back()
+
+
+@pytest.fixture
+def table(stored: Stored) -> str:
+    name = stored.place.fresh("duck")
+    with stored.lake() as lake:
+        lake.create(f"default.{name}", SCHEMA).append(rows([1]))
+    return name
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_rows_are_right_after_a_fault_that_passes(stored: Stored, db: Duck, table: str, fault: str) -> None:
+    PASSING[fault](stored.clients)
+    (rule,) = stored.clients.rules
+    db.append(table, 2)
+    assert rule.times == 0
+    stored.clients.lose_answers("GET /lake/")
+    assert db.ids(table) == [1, 2]
+
+
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.slow) for fault in LASTING])
+def test_a_fault_that_lasts_is_an_error_and_afterwards_rows_are_right(
+    stored: Stored, db: Duck, table: str, fault: str
+) -> None:
+    LASTING[fault](stored.clients)
+    with pytest.raises(duckdb.Error):
+        db.append(table, 2)
+    stored.clients.come_back()
+    assert db.ids(table) == [1]
+    db.append(table, 3)
+    assert db.ids(table) == [1, 3]
