@@ -89,14 +89,14 @@ class Walk:
         return "".join(printed)
 
     def shell(self, name: str, code: str) -> str:
-        return self.run(name, ["bash", "-euo", "pipefail", "-c", self._here(code)])
+        return self.run(name, ["bash", "-eo", "pipefail", "-c", self._here(code)])
 
     def python(self, name: str, code: str, processes: int = 1) -> str:
         return self.run(name, *[[".venv/bin/python", "-c", self._here(code)]] * processes)
 
     def page(self, name: str) -> None:
-        """The blocks of a page that are marked as code that runs: those of a story in one shell, each
-        other by itself."""
+        """The blocks of a page that are marked as code that runs: a story's in one shell, each other
+        by itself."""
         marked = [block for block in blocks((self._folder / name).read_text()) if block.run]
         story = "".join(block.code for block in marked if block.run == "page")
         if story:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -68,6 +69,15 @@ def table(stored: Stored) -> str:
     with stored.lake() as lake:
         lake.create(f"default.{name}", SCHEMA).append(rows([1]))
     return name
+
+
+@pytest.mark.slow
+def test_an_append_sends_no_more_requests_than_these(stored: Stored, db: Duck, table: str) -> None:
+    """It reads the log, writes a data file and a staged commit, and looks at both."""
+    db.ids(table)
+    stored.clients.seen.clear()
+    db.append(table, 2)
+    assert not stored.clients.methods() - Counter({"PUT": 2, "HEAD": 2, "GET": 9}), stored.clients.seen
 
 
 @pytest.mark.parametrize("fault", PASSING)

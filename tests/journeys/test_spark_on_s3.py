@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -107,6 +108,23 @@ TABLES: Final[dict[str, Callable[[Any, Any, Stored], SparkTable | JavaTable]]] =
 def table(request: pytest.FixtureRequest, spark: Any, lake: Any, stored: Stored) -> Iterator[SparkTable | JavaTable]:
     yield TABLES[request.param](spark, lake, stored)
     stored.clients.come_back()
+
+
+OF_APPENDS: Final = {"spark": {"PUT": 3, "HEAD": 2, "GET": 1}, "java": {"PUT": 3, "HEAD": 12, "GET": 12}}
+"""The requests to S3 of an append of one row. Spark writes a checksum, a data file and a staged
+commit. Delta's coordinator also publishes in the background, in part for the append before; the
+data file of its table is not counted."""
+
+
+@pytest.mark.parametrize("table", TABLES, indirect=True)
+def test_an_append_sends_no_more_requests_than_these(
+    request: pytest.FixtureRequest, table: SparkTable | JavaTable, stored: Stored
+) -> None:
+    table.append(2)
+    stored.clients.seen.clear()
+    table.append(3)
+    kind = request.node.callspec.params["table"]
+    assert not stored.clients.methods() - Counter(OF_APPENDS[kind]), stored.clients.seen
 
 
 @pytest.mark.parametrize("fault", PASSING)

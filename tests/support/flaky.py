@@ -8,6 +8,7 @@ import http.server
 import json
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,10 @@ class Flaky:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+    def methods(self) -> Counter[str]:
+        """Returns how many requests of each method came."""
+        return Counter(line.split()[0] for line in self.seen)
 
     def lose_answers(self, match: str, times: int = 1) -> None:
         """The server carries these requests out; the client never hears of it."""

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from turnstile.access.core.client_rows import MAX_KEEP_S, Client, delete_client, new_client, rotate_secret
 from turnstile.rights.grants import CLIENT_PREFIX, Principal, is_reserved
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.ports import DamagedRow, Rejected, World, parse_rows
 
 # 4 MiB, some 20 ms
@@ -92,7 +92,9 @@ class Clients:
             roles=frozenset(roles),
         )
         if isinstance(self._world.refs.write(new_client(client)), Rejected):
-            raise StateConflict("ConcurrentChange", "the client's id is taken", remedy="send the request again")
+            raise StateConflict(
+                ErrorType.CONCURRENT_CHANGE, "the client's id is taken", remedy="send the request again"
+            )
         return ClientWithSecret(client, secret)
 
     def get(self, client_id: str) -> Client:
@@ -127,7 +129,9 @@ class Clients:
         response = self._world.refs.write(write)
         if isinstance(response, Rejected) or response.row is None:
             problem = f"client {client_id!r} was changed at the same moment"
-            raise StateConflict("ConcurrentChange", problem, remedy="read the client again, and repeat the change")
+            raise StateConflict(
+                ErrorType.CONCURRENT_CHANGE, problem, remedy="read the client again, and repeat the change"
+            )
         return ClientWithSecret(Client.from_row(response.row), secret)
 
     def delete(self, client_id: str) -> None:

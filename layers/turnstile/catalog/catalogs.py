@@ -21,7 +21,7 @@ from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.namespaces import check_properties
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.rights.grants import NO_ACCESS, Access
-from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
+from turnstile.store.core.errors import AlreadyExists, ErrorType, NotFound, StateConflict
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Check, Clause, Equals, Insert, Row, Write
 from turnstile.store.ports import Rejected, World
@@ -128,7 +128,9 @@ class Catalogs:
             tree = self._reader.current(name)
             if not tree.empty:
                 problem = f"catalog '{name}' is not empty"
-                raise StateConflict("NamespaceNotEmpty", problem, field="catalog", remedy="drop it with force")
+                raise StateConflict(
+                    ErrorType.NAMESPACE_NOT_EMPTY, problem, field="catalog", remedy="drop it with force"
+                )
             gone = self._world.space.dropped_catalog(name)
             writes = drop_catalog(self._reader.key(name), gone, tree.catalog, tree.head, self._world.clock.now_ms())
             return Edit(f"drop catalog {name}", remove=((name,),), writes=writes)

@@ -327,7 +327,7 @@ class Registrar:
                 raise _no_staging(table_id)
             elif 2 in failed:
                 problem = f"location {table.location} has another owner"
-                raise StateConflict("LocationOwned", problem, field="table_id", remedy=_ANOTHER)
+                raise StateConflict(ErrorType.LOCATION_OWNED, problem, field="table_id", remedy=_ANOTHER)
 
         return CatalogChange(change, on_rejected)
 

@@ -11,7 +11,7 @@ from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.writes.state import describe_head
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.undecided import settle_one
-from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, TurnstileError
+from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Accepted, World
 
@@ -30,10 +30,10 @@ def not_active(name: str, row: Row | None) -> TurnstileError:
     if row.get("undecided") and row["state"] in ("active", "stuck"):
         problem = f"a transaction over many tables is being decided on table '{name}'"
         remedy = "send the same request again"
-        return StateConflict("ConcurrentChange", problem, field="table", remedy=remedy, retry_after_ms=200)
+        return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, field="table", remedy=remedy, retry_after_ms=200)
     reason = f": {row['reason']}" if row.get("reason") else ""
     return StateConflict(
-        "TableNotActive",
+        ErrorType.TABLE_NOT_ACTIVE,
         f"table '{name}' is {row['state']}{reason}",
         field="table",
         remedy={
@@ -82,4 +82,6 @@ class Describer:
             if head.state != "active" or head.undecided:
                 raise not_active(head.name, answer.row)
         problem = "the table's metadata changed during every attempt"
-        raise StateConflict("ConcurrentChange", problem, remedy="send the same request again", retry_after_ms=200)
+        raise StateConflict(
+            ErrorType.CONCURRENT_CHANGE, problem, remedy="send the same request again", retry_after_ms=200
+        )

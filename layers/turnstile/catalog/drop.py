@@ -27,7 +27,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.writes.state import drop_head, drop_published_head
 from turnstile.delta.publish import Publisher
 from turnstile.delta.undecided import is_settled
-from turnstile.store.core.errors import NotFound, StateConflict, UnsupportedTable
+from turnstile.store.core.errors import ErrorType, NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, World
 
@@ -120,7 +120,7 @@ class Dropper:
 def _another_table(full: str) -> StateConflict:
     problem = f"'{full}' became another table meanwhile"
     remedy = "send the request again if that one is meant too"
-    return StateConflict("ConcurrentChange", problem, remedy=remedy, retry_after_ms=0)
+    return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy=remedy, retry_after_ms=0)
 
 
 def published_head(world: World, publisher: Publisher, table_id: str, full: str) -> TableHead:
@@ -130,7 +130,7 @@ def published_head(world: World, publisher: Publisher, table_id: str, full: str)
     if published.problem is not None:
         problem = f"table '{full}' cannot be published: {published.problem.message}"
         remedy = published.problem.remedy or "publish it first"
-        raise StateConflict("TableNotActive", problem, field="table", remedy=remedy, state=published.state)
+        raise StateConflict(ErrorType.TABLE_NOT_ACTIVE, problem, field="table", remedy=remedy, state=published.state)
     row = world.refs.read(world.space.table(table_id))
     if row is None:
         raise NotFound("table", full, field="table")
@@ -216,12 +216,14 @@ def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
     if below and not cascade:
         name = dotted_name(view.tree.catalog, *path)
         remedy = "drop its tables and namespaces first, or ask for cascade"
-        raise StateConflict("NamespaceNotEmpty", f"namespace '{name}' is not empty", field="namespace", remedy=remedy)
+        raise StateConflict(
+            ErrorType.NAMESPACE_NOT_EMPTY, f"namespace '{name}' is not empty", field="namespace", remedy=remedy
+        )
     iceberg = next((name for name, entry in below if entry.kind in ICEBERG_KINDS), None)
     if iceberg is not None:
         problem = f"'{dotted_name(*iceberg)}' is an Iceberg table or view"
         remedy = "drop it through the Iceberg API first"
-        raise StateConflict("NamespaceNotEmpty", problem, field="namespace", remedy=remedy)
+        raise StateConflict(ErrorType.NAMESPACE_NOT_EMPTY, problem, field="namespace", remedy=remedy)
     return below
 
 

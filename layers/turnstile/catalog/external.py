@@ -22,7 +22,7 @@ from turnstile.catalog.core.rows import new_external
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.rights.grants import Access
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnsupportedTable
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.locations import is_root, normalise
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Clause, Equals, Erase
@@ -72,7 +72,7 @@ class Externals:
         location = normalise(location)
         if is_root(location):
             problem = f"location {location} is a whole bucket"
-            raise StateConflict("LocationOwned", problem, field="location", remedy="name a folder in it")
+            raise StateConflict(ErrorType.LOCATION_OWNED, problem, field="location", remedy="name a folder in it")
         self._admit(location)
         now = world.clock.now_ms()
         id = world.ids.uuid()

@@ -9,7 +9,7 @@ from turnstile.catalog.core.location_rows import Location, claim, conflict, keys
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, in_batches
@@ -65,7 +65,10 @@ class Zones:
             self._claimed.add(root)
             return root
         raise StateConflict(
-            "ConcurrentChange", f"locations around {root} kept changing", remedy="try again", retry_after_ms=200
+            ErrorType.CONCURRENT_CHANGE,
+            f"locations around {root} kept changing",
+            remedy="try again",
+            retry_after_ms=200,
         )
 
 
@@ -93,7 +96,7 @@ def owning_table(world: World, reader: CatalogReader, own: Row, location: str) -
     if path is None:
         return None
     return StateConflict(
-        "LocationOwned",
+        ErrorType.LOCATION_OWNED,
         f"location {location} belongs to the {what} '{dotted_name(tree.catalog, *path)}'",
         field="location",
         remedy=f"drop the {what} first ({files}), then import",

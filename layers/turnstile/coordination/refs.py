@@ -16,7 +16,14 @@ from turnstile.coordination.core import named_ref, ref_rights
 from turnstile.coordination.core.named_ref import DELETED, Entry, NamedRef, check_ref, check_request, check_value
 from turnstile.coordination.core.ref_rights import OWN, READ, SWAP, access_of, denial, permits
 from turnstile.rights.grants import OPERATOR, Access, GrantChange, Principal, owner_for
-from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict
+from turnstile.store.core.errors import (
+    AlreadyExists,
+    ErrorType,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    StateConflict,
+)
 from turnstile.store.core.writes import Clause, Write
 from turnstile.store.ports import Accepted, World
 
@@ -77,7 +84,9 @@ class NamedRefs:
                 raise AlreadyExists(f"reference '{name}' exists", field="name", remedy="read it and swap it", **current)
             write = named_ref.revive(key, ref, value, id, now, owner=owner)
         raise StateConflict(
-            "ConcurrentChange", f"reference '{name}' changed during every attempt", remedy="send the same request again"
+            ErrorType.CONCURRENT_CHANGE,
+            f"reference '{name}' changed during every attempt",
+            remedy="send the same request again",
         )
 
     def read(self, name: str) -> NamedRef:
@@ -133,7 +142,9 @@ class NamedRefs:
             if isinstance(self._world.refs.write(named_ref.regrant(self._key(name), ref, after)), Accepted):
                 return access_of(after)
         raise StateConflict(
-            "ConcurrentChange", f"rights on reference '{name}' changed during every attempt", remedy="try again"
+            ErrorType.CONCURRENT_CHANGE,
+            f"rights on reference '{name}' changed during every attempt",
+            remedy="try again",
         )
 
     def _live(self, name: str, least: int) -> NamedRef:
@@ -184,7 +195,7 @@ class NamedRefs:
             return _replay(name, first, value, id)
         if not named_ref.moved_on(ref, token):
             raise StateConflict(
-                "ReloadRequired",
+                ErrorType.RELOAD_REQUIRED,
                 f"reference '{name}' has no record any more of the value after this token",
                 field="token",
                 remedy="read the reference and decide anew; this request may have been applied before",
@@ -193,7 +204,7 @@ class NamedRefs:
         if ref.state == DELETED:
             raise _missing(name)
         raise StateConflict(
-            "RefMoved",
+            ErrorType.REF_MOVED,
             f"reference '{name}' has another value now; this request was not applied and never will be",
             field="token",
             remedy="read the present value, decide anew, and swap it under its token with a fresh request id",

@@ -42,7 +42,7 @@ from turnstile.delta.core.head import (
 )
 from turnstile.delta.undecided import seen_one
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import NotFound, StateConflict, StorageFault, TurnstileError
+from turnstile.store.core.errors import ErrorType, NotFound, StateConflict, StorageFault, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import MAX_VERSION, published_path, staged_path
 from turnstile.store.core.writes import Row
@@ -96,7 +96,7 @@ def check_readable(head: TableHead) -> None:
         raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped; list the namespace")
     if head.state == RECOVERING:
         raise StateConflict(
-            "TableNotActive",
+            ErrorType.TABLE_NOT_ACTIVE,
             "the coordinator was restored and is catching up with storage",
             remedy="try again shortly",
             state=head.state,

@@ -47,7 +47,7 @@ from turnstile.fleet.core.rows import FleetRow, GranuleRow, MemberRow
 from turnstile.fleet.core.shares import Ownership, Share, Shares
 from turnstile.fleet.exchange import Exchange, Monotonic, View, moves
 from turnstile.fleet.read import FleetReader, parse_members
-from turnstile.store.core.errors import StateConflict, Throttled, UnreadableRow
+from turnstile.store.core.errors import ErrorType, StateConflict, Throttled, UnreadableRow
 from turnstile.store.ports import AllAccepted, DamagedRow, World
 
 JOIN_TRIES: Final = 8
@@ -387,7 +387,7 @@ class Member:
                 return fleet
             self._world.refs.write(rows.add_role(self._key, missing[0], self._wanted[missing[0]]))
         raise StateConflict(
-            "ConcurrentChange", "the fleet's row changes too often", remedy="try again", retry_after_ms=1_000
+            ErrorType.CONCURRENT_CHANGE, "the fleet's row changes too often", remedy="try again", retry_after_ms=1_000
         )
 
     def _balance(self) -> None:
@@ -470,5 +470,5 @@ def _are_new_ones_well(before: Mapping[str, Observation], now: Mapping[str, Obse
 
 def _fleet_is_gone() -> StateConflict:
     return StateConflict(
-        "ConcurrentChange", "the row of the fleet is gone", remedy="restart the servers that share this store"
+        ErrorType.CONCURRENT_CHANGE, "the row of the fleet is gone", remedy="restart the servers that share this store"
     )

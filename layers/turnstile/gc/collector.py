@@ -15,7 +15,7 @@ from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.gc.core import KINDS, Grace, Item, Place, idle_since
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
-from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.rows import Kind, is_damaged
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
@@ -372,7 +372,7 @@ class CollectTask:
         ahead_ms = self._ahead_ms()
         if ahead_ms > AHEAD_MS:
             raise StateConflict(
-                "ClockAhead",
+                ErrorType.CLOCK_AHEAD,
                 f"this server's clock is {ahead_ms // 1000} s ahead, so that young files look old enough to be removed",
                 remedy="set the clock of the server, and see that it is synchronised; nothing was removed",
                 ahead_ms=ahead_ms,

@@ -19,7 +19,7 @@ from turnstile.iceberg.core.files import avro, manifests
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.snapshots import Snapshot
 from turnstile.maintenance.named_files import FilesLooked, Look
-from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 from turnstile.store.ports import Clock, Storages
 
 READ_BYTES: Final = 64 * 1024 * 1024
@@ -123,7 +123,7 @@ def _snapshot(metadata: TableMetadata, id: int) -> Snapshot:
     snapshot = metadata.snapshot(id)
     if snapshot is None:
         problem = f"snapshot {id} has expired since the look began, so its files may be gone"
-        raise StateConflict("ConcurrentChange", problem, remedy="begin again, without 'after'")
+        raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="begin again, without 'after'")
     return snapshot
 
 

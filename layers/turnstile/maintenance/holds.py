@@ -158,7 +158,7 @@ class Holds:
                 raise not_active(head.name, self._world.refs.read(head.key))
             if head.location != location or head.floor < boundary:
                 problem = f"the HEAD of '{head.name}' was restored, or moved"
-                raise StateConflict("TableNotActive", problem, field="table", remedy="the next run goes on")
+                raise StateConflict(ErrorType.TABLE_NOT_ACTIVE, problem, field="table", remedy="the next run goes on")
             before = marks_in(self._pins.owner(head))
             if cut_at(before, boundary) == before:
                 return

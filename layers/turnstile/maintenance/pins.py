@@ -28,7 +28,14 @@ from turnstile.delta.past import version_at
 from turnstile.maintenance.core.pins import Pin
 from turnstile.maintenance.core.retention import FILES, LOG, retention_ms
 from turnstile.maintenance.holders import MARGIN_MS, live, snapshots_with
-from turnstile.store.core.errors import NotFound, StateConflict, UnreadableObj, UnreadableRow, UnsupportedTable
+from turnstile.store.core.errors import (
+    ErrorType,
+    NotFound,
+    StateConflict,
+    UnreadableObj,
+    UnreadableRow,
+    UnsupportedTable,
+)
 from turnstile.store.core.locations import normalise
 from turnstile.store.ports import DamagedRow, World, parse_row, parse_rows
 
@@ -162,7 +169,7 @@ class Pins:
         if owner is None or owner.table_id != head.table_id:
             problem = f"the files of '{head.name}' are not its own: their holders are not known here"
             remedy = "leave them as they are; of a clone, ask for its source"
-            raise StateConflict("TableNotActive", problem, field="table", remedy=remedy, state=head.state)
+            raise StateConflict(ErrorType.TABLE_NOT_ACTIVE, problem, field="table", remedy=remedy, state=head.state)
         return owner
 
     def _clones(self, owner: Location) -> Iterator[Pin]:

@@ -53,7 +53,7 @@ from turnstile.maintenance.core.candidates import (
 from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, pause_ms
 from turnstile.maintenance.state import open_state
 from turnstile.maintenance.survey import Indexed, LoggedFiles, SurveyedFiles, survey_of
-from turnstile.store.core.errors import InvalidRequest, StateConflict, StorageFault
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, StorageFault
 from turnstile.store.core.terms import is_over
 from turnstile.store.ports import World
 
@@ -325,4 +325,4 @@ def _refusal(head: TableHead) -> str:
 
 def _lease_lost(attempt: int) -> StateConflict:
     problem = f"run {attempt} does not have the table any more: its lease is over, or it has ended"
-    return StateConflict("ConcurrentChange", problem, field="attempt", remedy="stop; begin another run")
+    return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, field="attempt", remedy="stop; begin another run")

@@ -39,7 +39,7 @@ from turnstile.maintenance.core.candidates import runs_task
 from turnstile.maintenance.core.due import LONGEST_PAUSE_MS, due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, derive, open_state
-from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnreadableRow
+from turnstile.store.core.errors import ErrorType, NotFound, StateConflict, TurnstileError, UnreadableRow
 from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
@@ -302,7 +302,7 @@ class _Work:
         if self._world.clock.now_ms() > self._began_ms + TERM_MS - MARGIN_MS:
             refusal = "the attempt takes too long"
         if refusal:
-            raise StateConflict("TableNotActive", refusal, remedy="try again later", state=head.state)
+            raise StateConflict(ErrorType.TABLE_NOT_ACTIVE, refusal, remedy="try again later", state=head.state)
 
 
 def _refusal(head: TableHead) -> str:

@@ -35,7 +35,7 @@ from turnstile.delta.core.protocols import protocol_without_catalog
 from turnstile.delta.core.writes.state import leave_head, left_head, stay_head
 from turnstile.delta.log.files import read_commit
 from turnstile.delta.undecided import is_settled
-from turnstile.store.core.errors import NotFound, StateConflict
+from turnstile.store.core.errors import ErrorType, NotFound, StateConflict
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Rejected
@@ -140,7 +140,7 @@ class Exporter:
             commit = read_commit(storage, version)
             if commit.info.get("txnId") != commits.export_txn(head.table_id):
                 raise StateConflict(
-                    "TableNotActive",
+                    ErrorType.TABLE_NOT_ACTIVE,
                     f"version {version} of '{head.name}' was written past the catalog",
                     field="table",
                     remedy=f"move {published_path(version)} away, keep what it added in mind, and export again",
@@ -186,7 +186,7 @@ def _require_final(head: TableHead) -> None:
         return
     if head.state == ACTIVE:
         raise StateConflict(
-            "TableNotActive",
+            ErrorType.TABLE_NOT_ACTIVE,
             f"table '{head.name}' is active again: another export could not publish it and gave it back",
             field="table",
             remedy="run the export again",

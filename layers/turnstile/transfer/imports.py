@@ -34,7 +34,7 @@ from turnstile.delta.core.head import new_head_row
 from turnstile.delta.log.files import list_log
 from turnstile.delta.log.state import LogState, read_state
 from turnstile.rights.grants import Access
-from turnstile.store.core.errors import StateConflict, TooLarge, UnsupportedTable
+from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge, UnsupportedTable
 from turnstile.store.core.names import check_identifier, published_path
 from turnstile.store.core.writes import Insert, Row, Write, new_row
 from turnstile.store.ports import PIECE_BYTES, Accepted, AllAccepted, World
@@ -142,7 +142,7 @@ class Importer:
                 return None
             if existing:
                 raise StateConflict(
-                    "LocationOwned",
+                    ErrorType.LOCATION_OWNED,
                     f"location {location} belongs to the table '{existing[-1]['name']}' ({existing[-1]['state']})",
                     field="location",
                     remedy="use that table",
@@ -245,7 +245,7 @@ class Claims:
 
 def _contention(location: str) -> StateConflict:
     return StateConflict(
-        "ConcurrentChange",
+        ErrorType.CONCURRENT_CHANGE,
         f"other writers were faster at {location} every time",
         field="location",
         remedy="run the import again when fewer writers are active",

@@ -40,7 +40,7 @@ from turnstile.delta.core.soundness import listing_faults
 from turnstile.delta.log.files import list_log, sizes_of
 from turnstile.delta.soundness.checkpoints import pointed_in
 from turnstile.delta.soundness.judge import expired_upto, ratified_sizes
-from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
 from turnstile.store.core.locations import ancestors, location_after_move, normalise, overlap
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Change, Clause, Equals, Row, Set, Write
@@ -275,7 +275,7 @@ class Relocator:
     def _write(self, writes: list[Write]) -> None:
         if not isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), AllAccepted):
             problem = "something else has changed the store since the relocation began"
-            raise StateConflict("ConcurrentChange", problem, remedy=_STOP)
+            raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy=_STOP)
 
     def _edit(self, view: View, plan: Plan) -> Edit | None:
         put: dict[Path, Entity] = {}

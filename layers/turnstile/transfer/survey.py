@@ -25,7 +25,14 @@ from turnstile.delta.log.lines import DamagedLog, broken
 from turnstile.delta.log.state import LogState, read_state
 from turnstile.delta.prepare import TimestampAhead
 from turnstile.delta.soundness.judge import judge
-from turnstile.store.core.errors import InvalidCommit, InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
+from turnstile.store.core.errors import (
+    ErrorType,
+    InvalidCommit,
+    InvalidRequest,
+    StateConflict,
+    TurnstileError,
+    UnsupportedTable,
+)
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import is_root, normalise, overlap
 from turnstile.store.core.names import MAX_ROW_ID, MAX_VERSION
@@ -132,7 +139,7 @@ class Surveyor:
     def _check_location(self, survey: Survey) -> None:
         if overlap(survey.location, self._root):
             raise StateConflict(
-                "LocationOwned",
+                ErrorType.LOCATION_OWNED,
                 f"location {survey.location} overlaps the lake root {self._root}, where Turnstile chooses the "
                 f"locations",
                 field="location",

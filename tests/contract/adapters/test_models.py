@@ -14,7 +14,7 @@ from tests.support.store.rows import change, head_row
 from turnstile.adapters.dynamo.models import KINDS, from_item, model_of, to_item
 from turnstile.adapters.dynamo.refs import write_request
 from turnstile.catalog.core.request_rows import request_row
-from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Append, Equals, Include, Insert, Set
 
@@ -46,7 +46,7 @@ def test_i9_every_kind_of_row_that_a_key_is_made_for_has_a_model(kind: str) -> N
 
 
 def test_i3_a_refusal_is_kept_as_it_was_answered() -> None:
-    error = StateConflict("CannotReset", "it cannot", field="to.seq", remedy="do not", limit=5, what="table")
+    error = StateConflict(ErrorType.CANNOT_RESET, "it cannot", field="to.seq", remedy="do not", limit=5, what="table")
     row = request_row(Space("contract").request("main", "ann", "k"), "asked", 1, status=409, error=error).row
     assert {"type", "message", "field", "remedy", "details"} <= set(row)
     model = model_of(row["key"])

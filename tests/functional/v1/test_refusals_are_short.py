@@ -15,7 +15,7 @@ from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi
 from turnstile.api.http.responses import MOST, brief, render
 from turnstile.api.iceberg.errors import render as render_iceberg
 from turnstile.api.unity.errors import render as render_unity
-from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 
 BIG: Final = "\x7f" * 1_000_000
 """Python writes each as four characters, JSON the backslash as two, and Lambda as four."""
@@ -92,4 +92,4 @@ def test_what_is_cut_ends_in_an_ellipsis_in_every_shape() -> None:
 def test_data_for_programs_is_not_cut() -> None:
     """Winners of a conflict come whole: a client rebases on their contents."""
     winners = [{"content": "x" * 100_000}]
-    assert brief(StateConflict("CommitVersionConflict", "m", winners=winners)).details["winners"] == winners
+    assert brief(StateConflict(ErrorType.COMMIT_VERSION_CONFLICT, "m", winners=winners)).details["winners"] == winners

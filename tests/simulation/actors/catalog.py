@@ -14,6 +14,7 @@ from tests.simulation.engine.state import State
 from tests.support.fakes import delta
 from turnstile.store.core.errors import (
     AlreadyExists,
+    ErrorType,
     NotFound,
     OutcomeUnknown,
     StateConflict,
@@ -123,4 +124,4 @@ class CatalogUser:
             except TurnstileError as error:
                 self._state.auditor.refused(error)
                 raise
-        raise StateConflict("ConcurrentChange", "no answer")
+        raise StateConflict(ErrorType.CONCURRENT_CHANGE, "no answer")

@@ -42,6 +42,7 @@ from turnstile.iceberg.tables import CreateTable, Tables
 from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import (
     AlreadyExists,
+    ErrorType,
     InvalidRequest,
     NotFound,
     OutcomeUnknown,
@@ -137,7 +138,7 @@ class PastActor:
                 return self.send(question)
             except (*Unanswered, Throttled):
                 self.state.scheduler.sleep(self.rng.choice((100, SECOND, 40 * SECOND)))
-        raise StateConflict("ConcurrentChange", "no answer")
+        raise StateConflict(ErrorType.CONCURRENT_CHANGE, "no answer")
 
     def send(self, question: Callable[[PastSandbox], T]) -> T:
         """The answer, if one comes."""

@@ -17,7 +17,15 @@ from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore
 from turnstile.coordination.core.rows import create_object
-from turnstile.store.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled
+from turnstile.store.core.errors import (
+    AlreadyExists,
+    ErrorType,
+    NotFound,
+    OutcomeUnknown,
+    StateConflict,
+    StorageFault,
+    Throttled,
+)
 from turnstile.store.ports import World
 
 NAMES: Final = ("a", "b", "c")
@@ -81,7 +89,7 @@ class Bypass(Owner):
             return Edit(id, put={(name,): Namespace(name, id, 1)})
 
         def rejected(_rows: Any) -> None:
-            raise StateConflict("LocationOwned", f"{seat} is taken")
+            raise StateConflict(ErrorType.LOCATION_OWNED, f"{seat} is taken")
 
         return self._changes.asked(id, kind, name), change, rejected
 

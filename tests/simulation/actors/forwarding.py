@@ -34,6 +34,7 @@ from turnstile.fleet.member import Member
 from turnstile.rights.grants import OPERATOR, Principal
 from turnstile.store.core.errors import (
     AlreadyExists,
+    ErrorType,
     NotAuthenticated,
     NotFound,
     StateConflict,
@@ -142,7 +143,7 @@ class Site:
             return Edit(body.id, put={(body.name,): Namespace(body.name, body.id, 1)})
 
         def rejected(_rows: Any) -> None:
-            raise StateConflict("LocationOwned", f"{seat} is taken")
+            raise StateConflict(ErrorType.LOCATION_OWNED, f"{seat} is taken")
 
         tree = committer.commit(CATALOG, change, on_rejected=rejected)
         return Response(201 if tree.commit.message == body.id else 200, {}, body.id.encode())

@@ -26,6 +26,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.coordination.core.rows import create_object
 from turnstile.store.core.errors import (
     AlreadyExists,
+    ErrorType,
     NotFound,
     OutcomeUnknown,
     PermissionDenied,
@@ -157,7 +158,7 @@ def test_i21_a_refusal_that_stood_on_a_commit_that_lost_is_judged_again() -> Non
         return namespace("a")
 
     def refused(_: object) -> None:
-        raise StateConflict("LocationOwned", "the seat is taken")
+        raise StateConflict(ErrorType.LOCATION_OWNED, "the seat is taken")
 
     services.committer.commit("main", lambda _: None)
     queue = ChangeQueue()
@@ -253,7 +254,7 @@ def test_changes_of_the_same_row_are_in_different_groups() -> None:
         return lambda _: Edit(name, put={(name,): Namespace(name, name, 1)}, writes=(write,))
 
     def taken(_: object) -> None:
-        raise StateConflict("LocationOwned", "the seat is taken")
+        raise StateConflict(ErrorType.LOCATION_OWNED, "the seat is taken")
 
     calls = [partial(services.committer.commit, "main", seat(name), on_rejected=taken) for name in "abc"]
     answers = together(services, calls)
@@ -274,7 +275,7 @@ def test_every_change_hears_of_its_own_rows_only() -> None:
 
     def rejected(name: str, failed: dict[int, Row | None]) -> None:
         heard[name] = sorted(failed)
-        raise StateConflict("LocationOwned", name)
+        raise StateConflict(ErrorType.LOCATION_OWNED, name)
 
     calls = [
         partial(services.committer.commit, "main", rows(name), on_rejected=partial(rejected, name)) for name in "abcd"

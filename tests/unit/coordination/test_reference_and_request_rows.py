@@ -71,7 +71,7 @@ def test_i3_what_became_of_a_request_is_written_once() -> None:
 def test_i3_of_a_refusal_a_small_row_keeps_what_can_be_repeated() -> None:
     long = "x" * 90_000
     details = {"limit": 5, "live": True, "of": [1], "no": None, "long": long, "after": "y"}
-    error = StateConflict("CannotReset", long, field=long, remedy=long, **details)
+    error = StateConflict(ErrorType.CANNOT_RESET, long, field=long, remedy=long, **details)
     row = request_row("k", "asked", 1, status=409, error=error).row
     assert len(str(row)) < 4_000
     outcome = RequestOutcome.from_row(row)

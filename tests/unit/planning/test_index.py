@@ -15,7 +15,7 @@ from turnstile.planning.core.predicates import And, Predicate, TableColumns
 from turnstile.planning.core.roots import FOLDER, Sizes, unpack_root
 from turnstile.planning.planner import Planner
 from turnstile.planning.upkeep import IndexUpkeep, newest_root
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.names import published_path
 from turnstile.store.core.rows import FILE_INDEX
 
@@ -184,7 +184,7 @@ def test_i10_nothing_is_written_for_a_table_that_was_dropped_meanwhile() -> None
     history.publish()
 
     def refuse() -> None:
-        raise StateConflict("TableNotActive", "it is dropped", remedy="none", state="dropped")
+        raise StateConflict(ErrorType.TABLE_NOT_ACTIVE, "it is dropped", remedy="none", state="dropped")
 
     with pytest.raises(StateConflict):
         upkeep(history).keep_up(history.head, refuse)

@@ -187,7 +187,7 @@ def _digest(storage: LogStorage, path: str) -> int | None:
 
 def _conflict(commit: requests.Commit, latest: int) -> StateConflict:
     return StateConflict(
-        "CommitVersionConflict",
+        ErrorType.COMMIT_VERSION_CONFLICT,
         f"version {commit.version} is another commit. Current table version is {latest}",
         field="commit.version",
         latest=latest,

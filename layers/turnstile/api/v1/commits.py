@@ -23,6 +23,7 @@ from turnstile.delta.core.head import PlacedCommit, final_bytes, tail_by_version
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.rules import modify_table, read_table, see_table
 from turnstile.store.core.errors import (
+    ErrorType,
     InvalidRequest,
     OutcomeUnknown,
     StateConflict,
@@ -277,7 +278,7 @@ def commit_error(
         return refusal(decision)
     wanted = f"version {request.version}" if request.version is not None else "the next version"
     return StateConflict(
-        "CommitVersionConflict",
+        ErrorType.COMMIT_VERSION_CONFLICT,
         f"{wanted} is not free: {_REASONS[decision.because]} (latest is {decision.latest})",
         field="version" if request.version is not None else "base",
         remedy="read the winners, check for logical conflicts, rebase and propose again",

@@ -28,7 +28,7 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.named_files import IcebergFiles
 from turnstile.maintenance.named_files import DeltaFiles, FilesLooked
 from turnstile.rights.rules import admin_only, modify_table
-from turnstile.store.core.errors import InvalidRequest, NewerFormat, NotFound, StateConflict, UnreadableRow
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NewerFormat, NotFound, StateConflict, UnreadableRow
 from turnstile.store.core.names import check_uuid
 from turnstile.store.ports import DamagedRow, parse_rows
 
@@ -225,7 +225,7 @@ def collect() -> Report:
         text = f"another run has been removing garbage and may go on for {wait_ms // 1000} s"
         text += f" ({report.reason})" if report.reason else ""
         remedy = "try again later, or ask for a dry run"
-        raise StateConflict("GcRunning", text, remedy=remedy, retry_after_ms=wait_ms)
+        raise StateConflict(ErrorType.GC_RUNNING, text, remedy=remedy, retry_after_ms=wait_ms)
     return report
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from turnstile.catalog.core.rows import CatalogHead, claim_priority
-from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Clock, Ids, World
 from turnstile.store.retry import Pause
@@ -80,7 +80,9 @@ class Backoff:
 
     def gave_up(self, catalog: str) -> StateConflict:
         problem = f"catalog '{catalog}' changed during every attempt"
-        return StateConflict("ConcurrentChange", problem, remedy="send the same request again", retry_after_ms=200)
+        return StateConflict(
+            ErrorType.CONCURRENT_CHANGE, problem, remedy="send the same request again", retry_after_ms=200
+        )
 
 
 HOLD_MS: Final = 1_000

@@ -15,7 +15,7 @@ from turnstile.catalog.core.entities import CloneOf, Entity, IcebergTable, Table
 from turnstile.catalog.core.location_rows import HeldLocation, let_go
 from turnstile.catalog.core.paths import Path, dotted_name, is_below, key_of
 from turnstile.delta.core.head import PINNED, new_head_row
-from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Insert, Row, Write, new_row
 
@@ -89,7 +89,7 @@ def let_go_of(space: Space, dropped: Iterable[Entity]) -> list[Write]:
 
 def cannot_clone(problem: str, remedy: str, field: str = "of", **details: int) -> StateConflict:
     """Returns the refusal for versions or files that are gone."""
-    return StateConflict("CannotClone", problem, field=field, remedy=remedy, **details)
+    return StateConflict(ErrorType.CANNOT_CLONE, problem, field=field, remedy=remedy, **details)
 
 
 def check_apart(catalog: str, source: Path, to: Path, outermost: Iterable[str]) -> None:

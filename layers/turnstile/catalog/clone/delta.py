@@ -32,7 +32,7 @@ from turnstile.delta.log.state import read_state
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.delta.undecided import seen_one
-from turnstile.store.core.errors import StateConflict, StorageFault, TurnstileError
+from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TurnstileError
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, World
@@ -154,7 +154,7 @@ class DeltaCopier:
             if problem is not None and problem.type == StorageFault.type and not problem.stuck:
                 raise StorageFault(problem.message, remedy=problem.remedy)
             raise StateConflict(
-                "TableNotActive",
+                ErrorType.TABLE_NOT_ACTIVE,
                 f"version {version} of table '{name}' is not published yet"
                 + (f": {problem.message}" if problem else ""),
                 field="from",

@@ -33,7 +33,7 @@ import msgspec
 from msgspec.structs import replace
 
 from turnstile.delta.core.head import TableHead
-from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.errors import ErrorType, StateConflict
 from turnstile.store.core.locations import ancestors
 from turnstile.store.core.rows import Space, StoredRow
 from turnstile.store.core.writes import (
@@ -181,7 +181,9 @@ def conflict(space: Space, location: str, rows: Mapping[str, Row]) -> StateConfl
 
 
 def _already_owned(location: str, how: str, remedy: str = _APART, **details: str) -> StateConflict:
-    return StateConflict("LocationOwned", f"location {location} {how}", field="location", remedy=remedy, **details)
+    return StateConflict(
+        ErrorType.LOCATION_OWNED, f"location {location} {how}", field="location", remedy=remedy, **details
+    )
 
 
 def claim(
@@ -216,7 +218,7 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
     if clones:
         problem = f"{len(clones)} clones need the files of table {table_id}"
         remedy = "drop the clones first; a drop that purges waits for them"
-        raise StateConflict("TableHasClones", problem, field="table", remedy=remedy, clones=sorted(clones))
+        raise StateConflict(ErrorType.TABLE_HAS_CLONES, problem, field="table", remedy=remedy, clones=sorted(clones))
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), table_id))
     return [Erase(space.location(location), (own, uncloned_clause())), *_unmark(space, location, rows)]
 

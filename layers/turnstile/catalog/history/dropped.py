@@ -20,7 +20,7 @@ from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.log import History
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import DROPPED, TableHead
-from turnstile.store.core.errors import NotFound, StateConflict
+from turnstile.store.core.errors import ErrorType, NotFound, StateConflict
 from turnstile.store.ports import World
 
 LOOK_BACK: Final = 1000
@@ -75,7 +75,7 @@ class DroppedTables:
             if found is None:
                 problem = f"what '{dotted_name(now.catalog, *path)}' led to then was not dropped under this name"
                 remedy = "it is there, or was dropped, under another name: see the catalog's log"
-                raise StateConflict("CannotUndrop", problem, field="at", remedy=remedy)
+                raise StateConflict(ErrorType.CANNOT_UNDROP, problem, field="at", remedy=remedy)
             self._require_last(found)
             return found
         for step in self._back(now if begin is None else begin):
@@ -198,4 +198,4 @@ class DroppedTables:
             if file.path.endswith(".metadata.json") and other.isdigit() and int(other) > number:
                 problem = f"'{found.full}' went on after the drop that followed this moment"
                 remedy = "name a later moment at which it was there, or register its newest metadata file"
-                raise StateConflict("CannotUndrop", problem, field="at", remedy=remedy)
+                raise StateConflict(ErrorType.CANNOT_UNDROP, problem, field="at", remedy=remedy)

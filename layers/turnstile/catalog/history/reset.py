@@ -32,7 +32,7 @@ from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.writes.state import drop_head, rename_head, restore_head
 from turnstile.delta.undecided import is_settled
-from turnstile.store.core.errors import StateConflict, TooLarge
+from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, World
 
@@ -122,7 +122,7 @@ class Resetter:
                     raise not_active(tables[position][0], row)
                 state, reason = (row["state"], row.get("reason")) if row else ("gone", None)
                 raise StateConflict(
-                    "TableNotActive",
+                    ErrorType.TABLE_NOT_ACTIVE,
                     f"table '{tables[position][0]}' is {state}" + (f" ({reason})" if reason else ""),
                     field="table",
                     remedy="go back to another time, or wait until it is in ordinary use",
@@ -284,7 +284,7 @@ def _too_large(problem: str, size: int, limit: int, remedy: str) -> TooLarge:
 
 
 def _refusal(problem: str, remedy: str, **details: list[str]) -> StateConflict:
-    return StateConflict("CannotReset", problem, field="to", remedy=remedy, **details)
+    return StateConflict(ErrorType.CANNOT_RESET, problem, field="to", remedy=remedy, **details)
 
 
 class LostHead:
@@ -333,7 +333,9 @@ class LostHead:
         response = self._world.refs.write(swap_head(onto, id, now, commit.segments))
         if isinstance(response, Accepted) or (response.row is not None and id in response.row["recent"]):
             return past.head, id, commit.seq  # it is also done if its own swap, whose response was lost, refused it
-        raise StateConflict("ConcurrentChange", f"catalog '{at.name}' changed", remedy="send the request again")
+        raise StateConflict(
+            ErrorType.CONCURRENT_CHANGE, f"catalog '{at.name}' changed", remedy="send the request again"
+        )
 
     def _require_whole(self, tree: Tree) -> None:
         """Raises StateConflict when something that the tree leads to is missing (I9)."""

@@ -47,7 +47,7 @@ from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.writes.state import forget_head, restore_head
 from turnstile.delta.undecided import is_settled
-from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
+from turnstile.store.core.errors import AlreadyExists, ErrorType, NotFound, StateConflict
 from turnstile.store.core.names import check_name, published_path
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import World
@@ -226,4 +226,6 @@ def _already_removed(past: PastTable) -> StateConflict:
 
 
 def _refusal(past: PastTable, why: str, remedy: str) -> StateConflict:
-    return StateConflict("CannotUndrop", f"'{past.full}' cannot be brought back: {why}", field="table", remedy=remedy)
+    return StateConflict(
+        ErrorType.CANNOT_UNDROP, f"'{past.full}' cannot be brought back: {why}", field="table", remedy=remedy
+    )

@@ -18,7 +18,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.undecided import as_folded, undecided_of, without_entry
 from turnstile.delta.past import version_at
 from turnstile.delta.undecided import verdicts
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, Throttled, UnsupportedTable
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict, Throttled, UnsupportedTable
 from turnstile.store.ports import World
 
 
@@ -61,7 +61,7 @@ class Cut(msgspec.Struct, frozen=True):
         except StateConflict as error:
             problem = f"table {table_id}: {error.public_message}"
             details = {**error.details, "table_id": table_id}
-            raise StateConflict(error.type, problem, field=field, remedy=error.remedy, **details) from None
+            raise StateConflict(ErrorType(error.type), problem, field=field, remedy=error.remedy, **details) from None
         except NotFound as error:
             error.field = field
             raise

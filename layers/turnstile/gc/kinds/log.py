@@ -33,7 +33,7 @@ from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.pins import Pins
 from turnstile.maintenance.reliance import unreliable
 from turnstile.maintenance.state import named_sidecars
-from turnstile.store.core.errors import StateConflict, TurnstileError
+from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, Stat
@@ -186,7 +186,9 @@ class ExpiredLogScanner(Scanner):
         for path in paths:
             if clock.now_ms() > until_ms:
                 problem = f"{head.name}: it took longer than {REMOVAL_MS // 60_000} minutes to remove a batch of files"
-                raise StateConflict("TableNotActive", problem, remedy="the next run goes on", state=head.state)
+                raise StateConflict(
+                    ErrorType.TABLE_NOT_ACTIVE, problem, remedy="the next run goes on", state=head.state
+                )
             storage.delete(path)
             self._context.faults("collect.deleted")
 
@@ -212,7 +214,7 @@ class ExpiredLogScanner(Scanner):
         paths = list(ids_in(items, head.table_id))
         if again := next((path for path in paths if path.removeprefix(SIDECARS) in named.names), None):
             problem = f"a checkpoint names {again}"
-            raise StateConflict("ConcurrentChange", problem, remedy="the next run goes on")
+            raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="the next run goes on")
         self._delete(head, paths)
 
 

@@ -18,7 +18,7 @@ from typing import Final
 from turnstile.catalog.core.location_rows import HeldLocation, Location, Reader, holdable, same_clones, same_marks
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.maintenance.core.pins import Marks
-from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 from turnstile.store.core.terms import is_over
 from turnstile.store.core.writes import Action, Change, Check, Clause, Drop, Equals, Set
 
@@ -61,7 +61,9 @@ def with_reader(owner: Location, reader: Reader, now: int, skew_ms: int) -> tupl
             f"version {reader.first} is not whole any more: vacuum or clean-up left those from {owner.readable_from} on"
         )
         remedy = f"register for version {owner.readable_from} or a later one"
-        raise StateConflict("VersionsGone", problem, field="version", remedy=remedy, readable_from=owner.readable_from)
+        raise StateConflict(
+            ErrorType.VERSIONS_GONE, problem, field="version", remedy=remedy, readable_from=owner.readable_from
+        )
     others = tuple(
         each for each in without_holder(owner, reader.holder, reader.principal) if is_live(each, now, skew_ms)
     )
@@ -69,7 +71,7 @@ def with_reader(owner: Location, reader: Reader, now: int, skew_ms: int) -> tupl
     if own >= READERS_EACH or len(others) >= READERS_MAX:
         problem = f"{len(others)} readers are registered, {own} of them by the same principal"
         remedy = "release one, or wait until the time of one is over"
-        raise StateConflict("TooManyReaders", problem, field="holder", remedy=remedy, limit=READERS_EACH)
+        raise StateConflict(ErrorType.TOO_MANY_READERS, problem, field="holder", remedy=remedy, limit=READERS_EACH)
     return (*others, reader)
 
 

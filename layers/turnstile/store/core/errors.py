@@ -160,14 +160,13 @@ class AlreadyExists(TurnstileError):
 
 
 class StateConflict(TurnstileError):
-    """The request is well formed but the present state refuses it; ``kind`` is the error type, one
-    of ``ErrorType``."""
+    """The request is well formed but the present state refuses it. ``kind``: the error's type."""
 
     def __init__(
-        self, kind: str, message: str, *, field: str | None = None, remedy: str | None = None, **details: Any
+        self, kind: ErrorType, message: str, *, field: str | None = None, remedy: str | None = None, **details: Any
     ) -> None:
         super().__init__(message, field=field, remedy=remedy, **details)
-        self.type = ErrorType(kind)
+        self.type = kind
 
 
 class TooLarge(TurnstileError):
