@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import delta
 from tests.support.unity import SCHEMA, T1, B, Unity, metadata, refused, refused_old
-from turnstile.api.unity.columns import to_api, to_infos
+from turnstile.api.unity.columns import fields_to_api, to_infos
 from turnstile.api.unity.responses import table_properties
+from turnstile.delta.core.actions import fields_of
 from turnstile.delta.core.metadata import MAX_SHOWN, Beside, DeltaMetadata, most_response_bytes
 from turnstile.store.core.limits import response_size
 
@@ -188,7 +189,7 @@ def test_i6_no_answer_takes_more_of_metadata_than_it_was_judged_by(
         + response_size(COMMENT)
     )
     newer = (
-        response_size(to_api(snapshot.metadata["schemaString"]))
+        response_size(fields_to_api(fields_of(snapshot.metadata)))
         + response_size(properties)
         + response_size(snapshot.metadata["partitionColumns"])
     )

@@ -59,11 +59,6 @@ def check_numbers(value: Any, field: str) -> None:
             )
 
 
-def to_api(schema_string: str) -> dict[str, Any]:
-    """The API's struct of a ``schemaString``, which was validated before it was stored."""
-    return fields_to_api(msgspec.json.decode(schema_string).get("fields") or [])
-
-
 def fields_to_api(fields: Any) -> dict[str, Any]:
     """The API's struct of fields in Delta's JSON: exactly the members that the API has."""
     return {

@@ -12,6 +12,7 @@ from turnstile.api.unity.columns import ColumnInfo, SentColumn, to_infos
 from turnstile.api.unity.responses import external_properties, table_properties, timestamp_of
 from turnstile.catalog.core.entities import Catalog, External, Namespace, Table
 from turnstile.catalog.core.paths import dotted_name
+from turnstile.delta.core.actions import fields_of
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.ports import VendedCredentials
@@ -212,7 +213,7 @@ def coordinated_table(
     log = metadata.metadata
     timestamp_ms = timestamp_of(head, metadata)
     description = log.get("description")
-    fields: list[dict[str, Any]] = msgspec.json.decode(log["schemaString"]).get("fields") or []
+    fields = fields_of(log)
     return TableInfo(
         name=name,
         catalog_name=catalog,

@@ -16,11 +16,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from turnstile.api.unity.columns import fields_to_api, to_api
+from turnstile.api.unity.columns import fields_to_api
 from turnstile.api.unity.requests import Body, Commit, Protocol
 from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.load import TableState
 from turnstile.delta.commits import Listing
+from turnstile.delta.core.actions import fields_of
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
 from turnstile.maintenance.core.retention import allowed_maintenance
@@ -174,7 +175,7 @@ def table(state: TableState, *, files_needed: bool, history_ms: int) -> LoadTabl
             location=head.location,
             created_time=head.created,
             updated_time=max(head.created, timestamp_ms, metadata.beside.updated),
-            columns=to_api(metadata.metadata["schemaString"]),
+            columns=fields_to_api(fields_of(metadata.metadata)),
             partition_columns=list(metadata.metadata.get("partitionColumns") or []),
             properties=properties,
             last_commit_version=metadata.version,

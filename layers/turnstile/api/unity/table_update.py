@@ -14,6 +14,7 @@ from turnstile.api.unity.requests import Iceberg
 from turnstile.api.unity.responses import clustering_properties, is_derived
 from turnstile.catalog.core.policies import check_policies
 from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.delta.core.actions import fields_of
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
 from turnstile.delta.core.metadata import Beside, DeltaMetadata, apply, etag_of
 from turnstile.store.core.errors import InvalidRequest
@@ -251,7 +252,7 @@ def metadata_after_update(update: TableUpdate, id: str, before: DeltaMetadata, n
 
 def check_agreement(update: TableUpdate, after: DeltaMetadata) -> None:
     """Raises InvalidRequest where ``update`` contradicts the log as it is in ``after``."""
-    fields = msgspec.json.decode(after.metadata["schemaString"]).get("fields") or []
+    fields = fields_of(after.metadata)
     partitions = list(after.metadata.get("partitionColumns") or [])
     if update.columns is not None and not same_columns(update.columns, fields):
         raise _contradiction("columns")

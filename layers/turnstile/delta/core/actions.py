@@ -7,7 +7,7 @@ Delta protocol, "Actions" and "Deletion Vectors"; numbers are Java's, because De
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -306,6 +306,12 @@ def read_action(line: bytes, number: int) -> tuple[str, Any]:
         return name, decoder.decode(body)
     except NOT_JSON as error:
         raise _invalid(name, number, error) from None
+
+
+def fields_of(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the columns of a ``metaData`` action, without a check: it was stored, so it was
+    checked before. Without a schema it has none."""
+    return list(msgspec.json.decode(metadata.get("schemaString") or "{}").get("fields") or [])
 
 
 def depth_of(value: Any) -> int:

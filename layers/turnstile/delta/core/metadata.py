@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from turnstile.delta.core.actions import fields_of
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
 from turnstile.store.core.errors import TooLarge
 from turnstile.store.core.limits import response_size
@@ -115,7 +116,7 @@ def most_response_bytes(table: DeltaMetadata) -> int:
     """An upper bound of the escaped bytes that any response takes for ``table``."""
     metadata = table.metadata
     protocol = table.protocol
-    fields = msgspec.json.decode(metadata.get("schemaString") or "{}").get("fields") or []
+    fields = fields_of(metadata)
     columns = response_size(fields) + response_size(msgspec.json.encode(fields).decode()) + _COLUMN * len(fields)
     rest = {name: value for name, value in metadata.items() if name != "schemaString"}
     others = response_size([rest, protocol, protocol, table.domains, table.domains, table.beside])

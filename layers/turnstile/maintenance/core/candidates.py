@@ -16,6 +16,7 @@ import msgspec
 
 from turnstile.catalog.core.policies import HOUR_MS, Policy
 from turnstile.catalog.core.windows import DAY_MS, open_until, opens_at
+from turnstile.delta.core.actions import fields_of
 from turnstile.maintenance.core.due import LONGEST_PAUSE_MS
 from turnstile.store.core.terms import is_over
 
@@ -237,8 +238,7 @@ class PartitionColumn(msgspec.Struct, frozen=True):
 def partition_columns(metadata: Mapping[str, Any]) -> tuple[PartitionColumn, ...]:
     """Returns the partition columns of a ``metaData`` action."""
     names = list(metadata.get("partitionColumns") or [])
-    fields = msgspec.json.decode(metadata.get("schemaString") or "{}").get("fields") or []
-    by_name = {field["name"].lower(): field for field in fields}
+    by_name = {field["name"].lower(): field for field in fields_of(metadata)}
     columns = list[PartitionColumn]()
     for name in names:
         field = by_name.get(name.lower()) or {}
