@@ -95,8 +95,8 @@ class Walk:
         return self.run(name, *[[".venv/bin/python", "-c", self._here(code)]] * processes)
 
     def page(self, name: str) -> None:
-        """The blocks of a page that are marked as code that runs: a story's in one shell, each other
-        by itself."""
+        """Runs the blocks of a page that are marked: a story's in one shell, each other by
+        itself."""
         marked = [block for block in blocks((self._folder / name).read_text()) if block.run]
         story = "".join(block.code for block in marked if block.run == "page")
         if story:

@@ -29,6 +29,7 @@ answered otherwise."""
 AGAIN: Final = "run the same command again; it shows the outcome"
 """The remedy for a change without an answer that is harmless when it is made twice."""
 
+_NOT_AUTHENTICATED: Final = "NotAuthenticated"
 _GATEWAY_ERROR: Final = "HttpError"
 """Type of an error that has none: a gateway in front of the service made it."""
 
@@ -193,7 +194,7 @@ class Api:
         raise CliError(
             exit_code,
             f"{kind}: {error.get('message', '')} ({request.method} {request.url.path}, status {response.status_code})",
-            remedy=str(error.get("remedy", "")),
+            remedy=_token_remedy(request) if kind == _NOT_AUTHENTICATED else str(error.get("remedy", "")),
             type=kind,
             status=response.status_code,
             details={name: value for name, value in error.items() if name not in ("type", "message", "remedy")},
@@ -229,10 +230,16 @@ def _is_busy(error: CliError) -> bool:
     return error.status == 429 or error.type in ("StorageFault", "Unreachable")
 
 
+def _token_remedy(request: httpx.Request) -> str:
+    """The remedy for a user of the command, who gives no header."""
+    another = "another token" if "authorization" in request.headers else "a token"
+    return f"give {another}: --token, or the variable TURNSTILE_TOKEN"
+
+
 def _gateway_error(response: httpx.Response) -> dict[str, Any]:
     """The error of a response that a gateway in front of the service made."""
     if response.status_code == 401:
-        return {"type": "NotAuthenticated", "message": "a bearer token is required", "remedy": "give it with --token"}
+        return {"type": _NOT_AUTHENTICATED, "message": "a bearer token is required"}
     if response.status_code == 403:
         message = f"refused before the server got the request: {response.text[:200]!r}"
         remedy = "check the token, and the rules of the gateway, its firewall and its network policy"

@@ -56,15 +56,16 @@ class TableName:
         return api.get(self.path, content="true")
 
     def table_id(self, api: Api) -> str:
-        """The table's id, also of a table that cannot be loaded because it recovers; raises
-        CliError if there is none."""
+        """Returns the id of a Delta table, also of one that cannot be loaded because it recovers.
+        Raises CliError for an Iceberg table, and if there is none."""
         for row in api.pages(f"{self.namespace_path}/tables", "tables"):
             if row["name"].lower() == self.table.lower():
                 return str(row["table_id"])
+        entry = api.get(f"{self.path}/entry")
         raise CliError(
             Exit.NOT_FOUND,
-            f"NoSuchTable: there is no table '{self}'",
-            remedy="'turnstile tables' lists them",
+            f"NoSuchTable: '{self}' is no Delta table (its format: {entry['format']})",
+            remedy="use a client of Iceberg's API (docs/iceberg.md)",
             type="NoSuchTable",
         )
 

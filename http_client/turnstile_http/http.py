@@ -7,7 +7,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -25,6 +25,7 @@ READ_TIMEOUT = 35.0
 #: Seconds until a server that nobody has reached yet is given up.
 REACH_S = 4.0
 #: Statuses of refusals that the server remembers by the idempotency key.
+_NOT_AUTHENTICATED: Final = "NotAuthenticated"
 _REMEMBERED = (400, 404, 406, 409, 413, 422)
 _jitter = wait_random_exponential(multiplier=0.05, max=2.0)
 
@@ -205,6 +206,8 @@ def _is_remembered(refused: ApiError) -> bool:
 def _error(response: httpx.Response) -> ApiError:
     try:
         body = response.json()["error"]
+        if body["type"] == _NOT_AUTHENTICATED:
+            body["remedy"] = _token_remedy(response)
         return ApiError(response.status_code, str(body["type"]), str(body.get("message", "")), body)
     except (ValueError, KeyError, TypeError):
         # Not an error of the server: a proxy or gateway in between (502, 503, 504 ...), or another
@@ -222,15 +225,20 @@ def _error(response: httpx.Response) -> ApiError:
         return ApiError(status, f"Http{status}", problem)
 
 
+def _token_remedy(response: httpx.Response) -> str:
+    """The remedy for a caller of this client, who gives no header."""
+    another = "another token" if "authorization" in response.request.headers else "a token"
+    return f"give {another}: token=..., or the variable TURNSTILE_TOKEN"
+
+
 def _of_gateway(response: httpx.Response) -> ApiError | None:
     """The refusal of a gateway in front of the server, which says less than the server would; None
     for other answers."""
     status = response.status_code
-    sent = "authorization" in response.request.headers
     if status == 401:
+        sent = "authorization" in response.request.headers
         message = "the token was not accepted" if sent else "no token was sent, and one is needed"
-        remedy = "get a new token" if sent else "give token, or set TURNSTILE_TOKEN"
-        return ApiError(status, "NotAuthenticated", message, {"remedy": remedy})
+        return ApiError(status, _NOT_AUTHENTICATED, message, {"remedy": _token_remedy(response)})
     if status == 403:
         message = f"refused before the server got the request: {response.text[:200]!r}"
         remedy = "check the token, and the rules of the gateway, its firewall and its network policy"

@@ -74,6 +74,8 @@ def run_due(runs: Callable[[Sequence[str] | None], Iterator[TableRun]], args: ar
             sys.stderr.write(f"{e}\n")
         if not args.loop:
             return 1 if failed else 0
+        sys.stdout.write(f"looking again in {args.pause_s:g} s\n")
+        sys.stdout.flush()
         time.sleep(args.pause_s)
 
 

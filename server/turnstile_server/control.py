@@ -51,6 +51,7 @@ class Server:
         store: str = "",
         store_endpoint: str = "",
         workers: int | None = None,
+        closed: bool = False,
         settings: ServerSettings | None = None,
         environment: dict[str, str] | None = None,
     ) -> Self:
@@ -61,6 +62,7 @@ class Server:
         every request needs it; an empty one opens the API, on loopback addresses only.
 
         Args:
+            closed: it takes no changes until ``turnstile open``.
             settings: all other settings of the server.
             environment: further variables for it (``template.yaml`` lists them).
 
@@ -75,7 +77,7 @@ class Server:
         with hold_lock(place.starting):
             previous = ServerState.read(place)
             if is_locked(place.lock) and previous is not None and _answers(previous.url):
-                return cls(place, _same(place, previous, port, token, lake=lake, store=store))
+                return cls(place, _same(place, previous, port, token, lake=lake, store=store, closed=closed))
             previous = previous.of_home(place) if previous else None
             # A token that was given once stays: a restart must not open the API silently. An empty
             # one opens it on purpose.
@@ -94,6 +96,7 @@ class Server:
                 home=str(place.path),
                 port=base.port if port is None else port,
                 lake_root=lake or (previous.lake_root if previous else "") or base.lake_root,
+                closed=base.closed or closed,
             )
             return cls(place, *_start(place, base, {**opened, **(environment or {}), TOKEN: token}))
 
@@ -240,7 +243,7 @@ def _failure(home: Home, began: int) -> ServerError:
 
 
 def _same(
-    home: Home, state: ServerState, port: int | None, token: str | None, *, lake: str | None, store: str
+    home: Home, state: ServerState, port: int | None, token: str | None, *, lake: str | None, store: str, closed: bool
 ) -> ServerState:
     """Returns the running server's state, if it has these settings; raises AlreadyRunning if
     not."""
@@ -253,6 +256,8 @@ def _same(
         raise AlreadyRunning(f"the server in {home.path} has its tables in {state.lake_root}", remedy)
     if store and store != state.store:
         raise AlreadyRunning(f"the server in {home.path} has the store {state.store}", remedy)
+    if closed and not home.closed_marker.exists():
+        raise AlreadyRunning(f"the server in {home.path} takes changes", remedy)
     return state
 
 

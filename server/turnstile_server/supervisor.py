@@ -82,8 +82,10 @@ def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = la
             settings = replace(settings, fleet_port=port, fleet_secret=secret)
         try:
             notices = require_store(settings)
-            _Server(home, settings, mode, notices).run(ready)
-            leave_store(settings)
+            try:
+                _Server(home, settings, mode, notices).run(ready)
+            finally:
+                leave_store(settings)
         finally:
             shutil.rmtree(settings.runtime, ignore_errors=True)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,7 +108,15 @@ def session(
         builder = builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    _log_no_errors_twice()
     return builder.getOrCreate()
+
+
+def _log_no_errors_twice() -> None:
+    """PySpark 4 logs each error that it raises, as one line of JSON with the whole stack trace."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 def _lacking(running: Any, settings: Mapping[str, str], *, s3: bool) -> str | None:

@@ -16,7 +16,7 @@ import pytest
 from tests.support.cli import Program
 from tests.support.server import alive
 from tests.support.stack import Table, until
-from turnstile_server import Server
+from turnstile_server import AlreadyRunning, Server, ServerError
 from turnstile_server.settings import ServerSettings
 
 
@@ -39,7 +39,7 @@ def refused(response: httpx.Response) -> dict[str, object]:
 
 
 def closed(home: Path) -> Server:
-    return Server.start(home, 0, settings=ServerSettings(str(home), port=0, closed=True))
+    return Server.start(home, 0, closed=True)
 
 
 def test_i1_i4_a_server_whose_wal_is_gone_refuses_the_first_commit_and_goes_on_after_a_repair(tmp_path: Path) -> None:
@@ -114,6 +114,8 @@ def test_a_closed_server_publishes_nothing_and_is_open_after_a_start_without_the
         assert len(server.pids) == 1 + ServerSettings(str(home)).workers + 1, "no process for light work"
     with Server.start(home, 0) as server, server.client() as api:
         assert api.post("/v1/catalogs/main/namespaces", json={"name": "new"}).status_code == 201
+        with pytest.raises(AlreadyRunning, match="takes changes"):
+            closed(home)
 
 
 def test_a_copy_of_the_file_alone_is_noticed_with_words(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_a_copy_of_the_file_alone_is_noticed_with_words(tmp_path: Path) -> None:
         cli.json("down")
 
 
-@pytest.mark.parametrize("ends", ["in order", "killed"])
+@pytest.mark.parametrize("ends", ["in order", "killed", "by a setting"])
 def test_a_store_with_its_wal_or_after_a_clean_end_gives_no_notice(ends: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     server = Server.start(home, 0)
@@ -146,6 +148,9 @@ def test_a_store_with_its_wal_or_after_a_clean_end_gives_no_notice(ends: str, tm
         killed(server)
     else:
         server.stop()
+    if ends == "by a setting":
+        with pytest.raises(ServerError, match="TURNSTILE_FOLLOW_UPS"):
+            Server.start(home, 0, environment={"TURNSTILE_FOLLOW_UPS": "f=lambda:"})
     with Server.start(home, 0) as server:
         assert server.notices == ()
     assert json.loads(Program(home).run("doctor", "--store", "--output", "json").stdout)["ok"] is True

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -75,6 +75,15 @@ Roles = Annotated[
 ]
 
 
+Closed = Annotated[
+    bool,
+    typer.Option(
+        "--closed",
+        help="Take reads and repairs only, until 'turnstile open': for a store that may be behind its lake.",
+    ),
+]
+
+
 @out.report_errors
 def serve(
     home: Home = DEFAULT_HOME,
@@ -124,14 +133,7 @@ def serve(
             help="Name or address by which the fleet's other servers reach this one; by default --host.",
         ),
     ] = "",
-    closed: Annotated[
-        bool,
-        typer.Option(
-            "--closed",
-            help="Take no changes, reads and repairs only, until 'turnstile open': for a store that may be behind its "
-            "lake.",
-        ),
-    ] = False,
+    closed: Closed = False,
     s3_endpoint: S3Endpoint = None,
     s3_access_key_id: S3AccessKeyId = None,
     s3_secret_access_key: S3SecretAccessKey = None,
@@ -157,13 +159,7 @@ def serve(
             f"Turnstile serves at [bold]{state.url}[/bold]   (store {escape(state.store)}, tables in "
             f"{escape(state.lake_root)})"
         )
-        for notice in state.notices:
-            out.say(f"[bold yellow]{escape(notice)}[/bold yellow]")
-        if closed:
-            out.say(
-                "It is closed: 'turnstile repair --all' compares every table with its log, 'turnstile open' lets "
-                "changes in."
-            )
+        _say_notices(state.notices, closed=closed)
 
     on_server(
         lambda: run(
@@ -198,6 +194,7 @@ def up(
     store: StoreUrl = "",
     store_endpoint: StoreEndpoint = "",
     workers: Workers = None,
+    closed: Closed = False,
     s3_endpoint: S3Endpoint = None,
     s3_access_key_id: S3AccessKeyId = None,
     s3_secret_access_key: S3SecretAccessKey = None,
@@ -217,7 +214,7 @@ def up(
     """
     began = time.monotonic()
     set_s3(s3_endpoint, s3_access_key_id, s3_secret_access_key)
-    more: dict[str, Any] = {"store": store, "store_endpoint": store_endpoint, "workers": workers}
+    more: dict[str, Any] = {"store": store, "store_endpoint": store_endpoint, "workers": workers, "closed": closed}
     service = _start(home, port, token, lake, aws=aws, **{name: value for name, value in more.items() if value})
     lines = attach_lines(service)
     if output is Format.JSON:
@@ -226,15 +223,28 @@ def up(
         return
     state = f"started in {time.monotonic() - began:.1f} s" if service.fresh else "runs already"
     out.say(f"Turnstile {state}: [bold]{service.url}[/bold]   (tables in {escape(service.lake_root)})")
-    for notice in service.notices:
-        out.say(f"[bold yellow]{escape(notice)}[/bold yellow]")
-    if not service.token:
+    _say_notices(service.notices, closed=closed)
+    if not service.fresh:
+        out.say("[dim]Settings and variables that changed count from its next start ('turnstile down' first).[/dim]")
+    if service.token:
+        out.say("[dim]Every request needs its token: --token, or the variable TURNSTILE_TOKEN.[/dim]")
+    else:
         out.say("[dim]Open to every program of this machine; --token makes every request carry a token.[/dim]")
     if not aws:
         out.say(f"Console: {service.url}/ui")
     out.say("\nAttach a Spark session:\n")
     for line in lines:
-        out.say(f"    {escape(line)}")
+        out.say(escape(line))
+
+
+def _say_notices(notices: Iterable[str], *, closed: bool) -> None:
+    for notice in notices:
+        out.say(f"[bold yellow]{escape(notice)}[/bold yellow]")
+    if closed:
+        out.say(
+            "It is closed: 'turnstile repair --all' compares every table with its log, "
+            "'turnstile open' lets changes in."
+        )
 
 
 @out.report_errors
@@ -337,9 +347,10 @@ def demo(
 
 
 def attach_lines(service: Running) -> list[str]:
-    """The three lines that attach a Spark session to a service."""
+    """Returns the lines that attach a Spark session to a service."""
     token = ', token=os.environ["TURNSTILE_TOKEN"]' if service.token else ""
     return [
+        *(["import os"] if token else []),
         "from turnstile_spark import session, attach",
         "spark = session()",
         f'lake = attach(spark, name="lake", uri="{service.url}", catalog="main"{token})',

@@ -68,13 +68,13 @@ def restore(
     if done["kept"]:
         out.say(f"The replaced files are kept in {escape(done['kept'])}")
     out.say("The store is now behind its lake. Start it closed, compare, open:\n")
-    for line in ("turnstile serve --closed &", "turnstile repair --all", "turnstile open"):
+    for line in ("turnstile up --closed", "turnstile repair --all", "turnstile open"):
         out.say(f"    {line}")
 
 
 @out.report_errors
 def open_(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
-    """Let changes into a server that was started with 'serve --closed'. It is no error when it
+    """Let changes into a server that was started with --closed. It is no error when it
     takes them already."""
     need(SERVER_NEEDS, "server", "a server")
     from turnstile_server.store.backups import open_server

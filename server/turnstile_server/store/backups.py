@@ -90,7 +90,7 @@ def check(home: Path, store: str = "") -> list[Finding]:
             f"{path} was in use when its server ended or it was copied, and its -wal file is missing: the last commits "
             f"are not in it"
         )
-        remedy = "put the -wal file back, or start with 'turnstile serve --closed' and run 'turnstile repair --all'"
+        remedy = "put the -wal file back, or start with 'turnstile up --closed' and run 'turnstile repair --all'"
         findings.append(Finding("store wal", "failed", text, remedy))
     began = time.monotonic()
     try:

@@ -66,7 +66,7 @@ SAYS: Final = {
 """The texts of ``/readyz``, by cause."""
 
 _BEHIND: Final = (
-    "Put the files back, or a backup ('turnstile restore'); then start with 'turnstile serve --closed' and run "
+    "Put the files back, or a backup ('turnstile restore'); then start with 'turnstile up --closed' and run "
     "'turnstile repair --all'"
 )
 

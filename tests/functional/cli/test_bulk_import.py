@@ -145,6 +145,17 @@ def iceberg_metadata(server: Server, name: str) -> tuple[str, str]:
     return made.json()["metadata"]["location"], made.json()["metadata-location"]
 
 
+def test_commands_for_delta_tables_say_that_a_table_is_of_another_format(server: Server) -> None:
+    prefix = "/iceberg/v1/main/namespaces"
+    with server.client() as api:
+        api.post(prefix, json={"namespace": ["other"]})
+        assert api.post(f"{prefix}/other/tables", json={"name": "t", "schema": ICEBERG_SCHEMA}).is_success
+    for command in ("plan", "detail", "repair", "verify"):
+        ended = run(command, "other.t", "--url", server.url)
+        assert ended.exit_code == Exit.NOT_FOUND, ended.stderr
+        assert "its format: iceberg" in ended.stderr and "docs/iceberg.md" in ended.stderr
+
+
 def test_iceberg_tables_of_a_list_are_registered_once(server: Server, tmp_path: Path) -> None:
     location, metadata = iceberg_metadata(server, "listed")
     file = tmp_path / "tables.csv"

@@ -42,7 +42,8 @@ def test_answers_become_exit_codes(answer: tuple[int, object], exit: Exit) -> No
     if isinstance(answer[1], dict):
         told = answer[1]["error"]
         assert error["type"] == told["type"]
-        assert error["remedy"] == "do this"
+        of_token = "give a token: --token, or the variable TURNSTILE_TOKEN"
+        assert error["remedy"] == (of_token if told["type"] == "NotAuthenticated" else "do this")
         assert set(told) <= set(error)
 
 

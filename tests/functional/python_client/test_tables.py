@@ -389,7 +389,7 @@ def test_a_dropped_table_comes_back_with_its_rows_under_its_name_or_another(lake
     assert restored.name.endswith(other) and ids(restored) == [1, 2]
     with pytest.raises(ValueError, match="no zone"):
         lake.undrop(table.name, at=dt.datetime(2026, 1, 1))
-    with pytest.raises(ApiError, match="does not exist"):
+    with pytest.raises(ApiError, match="was not dropped within the kept history"):
         lake.undrop("default.never_there")
 
 

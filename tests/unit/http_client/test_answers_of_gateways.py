@@ -32,7 +32,7 @@ def test_a_401_of_a_gateway_says_that_a_token_is_needed_as_the_servers_own(body:
 
 def test_a_401_to_a_token_says_that_it_is_not_accepted() -> None:
     error = refusal(401, {"message": "Unauthorized"}, token="old")
-    assert "the token was not accepted" in str(error) and "new token" in str(error)
+    assert "the token was not accepted" in str(error) and "give another token" in str(error)
 
 
 def test_a_403_of_a_gateway_is_a_refusal_and_no_wrong_address() -> None:

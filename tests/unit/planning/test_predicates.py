@@ -127,6 +127,12 @@ def test_a_refusal_speaks_of_the_text_and_not_of_the_parser(text) -> None:
     assert "day = '2026-11-01' AND id < 5" in str(refusal.value.remedy)
 
 
+@pytest.mark.parametrize("text", ["upper(name) = 'A'", "abs(id) IN (1)"])
+def test_a_refusal_of_a_function_names_the_function(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"(UPPER\(name\)|ABS\(id\)).*functions are not supported"):
+        predicate_parser(text)(COLUMNS)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [("id = 1" + " " * 20_000, "has 20006 characters"), ("NOT " * 51 + "ok", "nested too deeply")],

@@ -242,5 +242,7 @@ def outcome(
     else:
         at = f" as version {response['version']}" if response.get("version") is not None else ""
         out.say(f"[bold]{escape(response['outcome'])}[/bold]{at}; the table is at {response['latest']}")
+        if response["outcome"] == "never":
+            out.say(f"[dim]No commit of this table has {'the id' if name is None else 'the name'}: is it whole?[/dim]")
     if response["outcome"] == "open":
         raise typer.Exit(int(Exit.UNKNOWN))

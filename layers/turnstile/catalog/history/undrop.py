@@ -56,6 +56,7 @@ Rights = Callable[[Tree, Path, PastTable | None], None]
 """Raises PermissionDenied unless the principal may bring back the entity of the path, by the
 present tree and the past one."""
 
+_NOT_DROPPED: Final = "was not dropped within the kept history"
 _REGISTER: Final = "register it again, or import it, if its files are elsewhere"
 
 
@@ -101,7 +102,7 @@ class Undropper:
         self._rights(now, path, past)
         if past is None:
             remedy = "see the catalog's log; a drop before its kept history cannot be undone"
-            raise NotFound("table", f"{dotted_name(catalog, *path)} (dropped)", field="table", remedy=remedy)
+            raise NotFound("table", dotted_name(catalog, *path), field="table", remedy=remedy, problem=_NOT_DROPPED)
         self._require_files(past)
         name = past.entity.name if target == path else target[-1]
         reasons: dict[str, str] = {}

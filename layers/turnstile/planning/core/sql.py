@@ -194,9 +194,9 @@ class _Reader:
         left = tree.args["this"]
         right = tree.args["expression"]
         operator, exchanged = _COMPARISONS[type(tree)]
-        if isinstance(_bare(left), exp.Column | exp.Dot):
-            return self._column(left).compare(operator, self._literal(right))
-        return self._column(right).compare(exchanged, self._literal(left))
+        if _column_name(right) is not None and _column_name(left) is None:
+            return self._column(right).compare(exchanged, self._literal(left))
+        return self._column(left).compare(operator, self._literal(right))
 
     def _is(self, tree: exp.Is) -> Predicate:
         if not isinstance(tree.expression, exp.Null):
@@ -210,10 +210,12 @@ class _Reader:
         return self._column(tree.this).like(pattern)
 
     def _column(self, tree: exp.Expression) -> TypedColumn:
-        tree = _bare(tree)
-        if not isinstance(tree, exp.Column | exp.Dot):
-            raise _refusal(f"{_sql_text(tree)} is no column", "compare a column with a literal: id < 5")
-        return self._columns.find_written_column([(part.name, bool(part.args.get("quoted"))) for part in tree.parts])
+        name = _column_name(tree)
+        if name is None:
+            tree = _bare(tree)
+            what = "functions are not supported" if isinstance(tree, exp.Func) else "it is no column"
+            raise _refusal(f"{_sql_text(tree)}: {what}", "compare a column with a literal: id < 5")
+        return self._columns.find_written_column([(part.name, bool(part.args.get("quoted"))) for part in name.parts])
 
     def _literal(self, tree: exp.Expression) -> Plain:
         tree = _bare(tree)
@@ -236,6 +238,12 @@ class _Reader:
 def _number(text: str) -> int | str:
     """A number as it was written, so that no digit of a decimal is lost."""
     return int(text) if text.lstrip("-").isdigit() and len(text) < 100 else text
+
+
+def _column_name(tree: exp.Expression) -> exp.Column | exp.Dot | None:
+    """The name of a column, or None for another expression."""
+    tree = _bare(tree)
+    return tree if isinstance(tree, exp.Column | exp.Dot) else None
 
 
 def _bare(tree: exp.Expression) -> exp.Expression:

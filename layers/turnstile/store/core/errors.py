@@ -146,8 +146,16 @@ class NotFound(TurnstileError):
 
     usual_remedy = "check the name, and that it was not dropped or renamed"
 
-    def __init__(self, what: str, name: str, *, field: str | None = None, remedy: str | None = None) -> None:
-        super().__init__(f"{what} '{name}' does not exist", field=field, remedy=remedy)
+    def __init__(
+        self,
+        what: str,
+        name: str,
+        *,
+        field: str | None = None,
+        remedy: str | None = None,
+        problem: str = "does not exist",
+    ) -> None:
+        super().__init__(f"{what} '{name}' {problem}", field=field, remedy=remedy)
         self.what = what
         self.name = name
         self.type = ErrorType["NO_SUCH_" + what.upper().replace(" ", "_")]

@@ -122,7 +122,7 @@ def check_uuid(value: str, field: str = "table_id") -> str:
     except (ValueError, AttributeError, TypeError):
         parsed = None
     if parsed is None or str(parsed) != value.lower():
-        remedy = "use the table's table_id" if field == "table_id" else "make one: random, of version 4 or 7"
+        remedy = "use the table's table_id" if field == "table_id" else "give the whole id, or make one: a random uuid"
         raise InvalidRequest(f"{field} {value!r} is not a uuid", field=field, remedy=remedy)
     return value.lower()
 
