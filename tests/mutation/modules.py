@@ -334,8 +334,7 @@ MODULES: Final = {
     "turnstile.events.deliver": Mutated(
         ("unit/events/test_deliveries.py", "simulation/test_events.py"), writes=False, decides=True
     ),
-    "turnstile.maintenance.core.pins": Mutated(("unit/maintenance/test_marks.py",), writes=False, decides=True),
-    "turnstile.maintenance.core.pin_rows": Mutated(("unit/maintenance/test_*.py",), decides=True),
+    "turnstile.maintenance.core.pins": Mutated(("unit/maintenance/test_*.py",), decides=True),
     "turnstile.maintenance.core.retention": Mutated(
         ("functional/unity/test_maintenance.py", "unit/maintenance/test_*.py"), writes=False, decides=True
     ),

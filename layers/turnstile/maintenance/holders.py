@@ -16,8 +16,7 @@ from turnstile.catalog.history.core import ALL as SNAPSHOTS
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.head import DROPPED, TableHead
-from turnstile.maintenance.core.pin_rows import is_live
-from turnstile.maintenance.core.pins import PinKind
+from turnstile.maintenance.core.pins import PinKind, is_live
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World

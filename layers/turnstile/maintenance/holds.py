@@ -24,18 +24,21 @@ from turnstile.catalog.core.location_rows import HeldLocation, Location, Reader
 from turnstile.catalog.describe import not_active
 from turnstile.delta.core.head import ACTIVE, STUCK, TableHead
 from turnstile.delta.undecided import seen_one
-from turnstile.maintenance.core.pin_rows import (
+from turnstile.maintenance.core.pins import (
     LEAST_TTL_MS,
     MOST_TTL_MS,
+    Marks,
+    Pin,
     check_holder,
+    cut_at,
     in_use,
     mark,
     marks_in,
+    marks_of,
     set_readers,
     with_reader,
     without_holder,
 )
-from turnstile.maintenance.core.pins import Marks, Pin, cut_at, marks_of
 from turnstile.maintenance.holders import SKEW_MS
 from turnstile.maintenance.pins import Pins
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict

@@ -287,7 +287,7 @@ VACUUM_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "mark: without 'same marks'": (without("turnstile.maintenance.holds.mark", "same marks"), "I10"),
     "reader: without 'same marks'": (without("turnstile.maintenance.holds.set_readers", "same marks"), "I10"),
     "reader: holds what is gone": (
-        lambda: swapped("turnstile.maintenance.core.pin_rows.whole", lambda _: lambda *_: True),
+        lambda: swapped("turnstile.maintenance.core.pins.whole", lambda _: lambda *_: True),
         "I10",
     ),
     "clone: without 'same marks'": (without("turnstile.catalog.clone.cloner.hold", "same marks"), "I10"),

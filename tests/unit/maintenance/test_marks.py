@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from turnstile.catalog.core.location_rows import HeldLocation, Location, Reader
 from turnstile.delta.core.head import TableHead
-from turnstile.maintenance.core import pin_rows
+from turnstile.maintenance.core import pins
 from turnstile.maintenance.core.pins import KEPT_MAX, Marks, Pin, lowest, marks_of, of_files
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.evaluate import holds as true_of
@@ -103,8 +103,8 @@ def holds(write: Write, stored: Row) -> list[str]:
 
 OWNER = Location.from_row(row(clones={"c"}, revision=3))
 WRITES = {
-    "readers": (pin_rows.set_readers(HELD, OWNER, (a_reader(),)), {"own", "unpurged", "same marks"}),
-    "mark": (pin_rows.mark(HELD, OWNER, Marks(4, frozenset({1}))), {"own", "unpurged", "same marks", "same clones"}),
+    "readers": (pins.set_readers(HELD, OWNER, (a_reader(),)), {"own", "unpurged", "same marks"}),
+    "mark": (pins.mark(HELD, OWNER, Marks(4, frozenset({1}))), {"own", "unpurged", "same marks", "same clones"}),
 }
 OTHER = {
     "own": row(clones={"c"}, revision=3, table_id="u"),
@@ -128,11 +128,11 @@ def test_what_is_written_is_read_again() -> None:
     stored = row(clones={"c"}, revision=3)
     for marks in (Marks(4, frozenset({1, 2})), Marks(9, frozenset())):
         owner = Location.from_row(stored)
-        stored = row_after(stored, pin_rows.mark(HELD, owner, marks)) or {}
-        assert pin_rows.marks_in(Location.from_row(stored)) == marks and stored["revision"] == owner.revision + 1
+        stored = row_after(stored, pins.mark(HELD, owner, marks)) or {}
+        assert pins.marks_in(Location.from_row(stored)) == marks and stored["revision"] == owner.revision + 1
         for readers in ((a_reader(),), ()):
             owner = Location.from_row(stored)
-            stored = row_after(stored, pin_rows.set_readers(HELD, owner, readers)) or {}
+            stored = row_after(stored, pins.set_readers(HELD, owner, readers)) or {}
             assert Location.from_row(stored).readers == readers and stored["revision"] == owner.revision + 1
     assert "kept" not in stored and "readers" not in stored
 
@@ -144,7 +144,7 @@ def test_i10_nothing_is_removed_of_a_table_that_is_not_in_use() -> None:
          **dict.fromkeys(("latest", "floor", "tail_from", "tail_ict", "epoch", "last_ict", "bytes", "created"), 1),
          "managed": True}
     )  # fmt: skip
-    check = pin_rows.in_use(head)
+    check = pins.in_use(head)
     assert (check.key, holds(check, {"key": "t", "state": "active"})) == ("t", [])
     for state in ("dropped", "leaving", "stuck", "recovering", "pinned"):
         assert holds(check, {"key": "t", "state": state}) == ["active"]
@@ -152,15 +152,15 @@ def test_i10_nothing_is_removed_of_a_table_that_is_not_in_use() -> None:
 
 def test_a_reader_may_have_what_is_whole() -> None:
     owner = Location.from_row(row(readable_from=7, kept={"2", "4", "5", "6"}))
-    assert pin_rows.marks_in(owner) == Marks(7, frozenset({2, 4, 5, 6}))
+    assert pins.marks_in(owner) == Marks(7, frozenset({2, 4, 5, 6}))
     whole = [(7, -1), (9, 9), (2, 2), (4, -1), (4, 8), (5, 6), (6, 6), (6, 7)]
     torn = [(3, 3), (2, 4), (3, -1), (0, 0), (1, 2), (0, 1000), (2, -1), (3, 7)]
-    assert [pin_rows.whole(owner, a_reader(first=first, last=last)) for first, last in whole] == [True] * len(whole)
-    assert [pin_rows.whole(owner, a_reader(first=first, last=last)) for first, last in torn] == [False] * len(torn)
+    assert [pins.whole(owner, a_reader(first=first, last=last)) for first, last in whole] == [True] * len(whole)
+    assert [pins.whole(owner, a_reader(first=first, last=last)) for first, last in torn] == [False] * len(torn)
     first = Location.from_row(row(readable_from=7, kept={"0"}))
-    assert pin_rows.whole(first, a_reader(first=0, last=0)) and not pin_rows.whole(first, a_reader(first=0, last=1))
+    assert pins.whole(first, a_reader(first=0, last=0)) and not pins.whole(first, a_reader(first=0, last=1))
     with pytest.raises(StateConflict) as refused:
-        pin_rows.with_reader(owner, a_reader(first=3), NOW, 0)
+        pins.with_reader(owner, a_reader(first=3), NOW, 0)
     assert (refused.value.type, refused.value.details) == ("VersionsGone", {"readable_from": 7})
 
 
@@ -169,28 +169,28 @@ def test_readers_replace_themselves_and_those_that_are_over() -> None:
     owner = Location.from_row(row(readers=[each.pack() for each in others]))
     assert owner.readers == others
     now = a_reader(first=6)
-    assert pin_rows.with_reader(owner, now, NOW, 10) == (others[1], others[3], now)
-    assert pin_rows.without_holder(owner, "r", "p") == (others[0], others[1], others[3])
+    assert pins.with_reader(owner, now, NOW, 10) == (others[1], others[3], now)
+    assert pins.without_holder(owner, "r", "p") == (others[0], others[1], others[3])
 
 
 def test_readers_are_bounded_for_each_principal_and_each_table() -> None:
-    each = pin_rows.READERS_EACH
-    most = pin_rows.READERS_MAX
+    each = pins.READERS_EACH
+    most = pins.READERS_MAX
     own = tuple(a_reader(f"r{n}") for n in range(each))
     owner = Location.from_row(row(readers=[one.pack() for one in own[1:]]))
-    assert len(pin_rows.with_reader(owner, a_reader("more"), NOW, 0)) == each
+    assert len(pins.with_reader(owner, a_reader("more"), NOW, 0)) == each
     for readers in (own, tuple(a_reader(f"r{n}", principal=f"p{n}") for n in range(most))):
         full = Location.from_row(row(readers=[one.pack() for one in readers]))
         with pytest.raises(StateConflict) as refused:
-            pin_rows.with_reader(full, a_reader("more"), NOW, 0)
+            pins.with_reader(full, a_reader("more"), NOW, 0)
         assert refused.value.type == "TooManyReaders"
-        assert len(pin_rows.with_reader(full, readers[0], NOW, 0)) == len(readers)
+        assert len(pins.with_reader(full, readers[0], NOW, 0)) == len(readers)
     almost = Location.from_row(row(readers=[a_reader(f"r{n}", principal=f"p{n}").pack() for n in range(most - 1)]))
-    assert len(pin_rows.with_reader(almost, a_reader("more"), NOW, 0)) == most
+    assert len(pins.with_reader(almost, a_reader("more"), NOW, 0)) == most
 
 
 @pytest.mark.parametrize("holder", ["", "-a", "a b", "a/b", "a" * 81, "ä"])
 def test_a_holder_has_a_plain_name(holder: str) -> None:
     with pytest.raises(InvalidRequest):
-        pin_rows.check_holder(holder)
-    assert pin_rows.check_holder("a" * 80) == "a" * 80
+        pins.check_holder(holder)
+    assert pins.check_holder("a" * 80) == "a" * 80

@@ -35,7 +35,7 @@ from turnstile.gc import collector
 from turnstile.gc.core import Grace, Place, idle_since
 from turnstile.maintenance import work
 from turnstile.maintenance.core.candidates import RunHistory, held_up, runs_task
-from turnstile.maintenance.core.pin_rows import is_live
+from turnstile.maintenance.core.pins import is_live
 from turnstile.maintenance.work import LastAttempt
 from turnstile.store.core.evaluate import accepts
 from turnstile.store.core.rows import TASK, Space, StoredAs, StoredRow, attributes

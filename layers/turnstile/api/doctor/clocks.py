@@ -25,7 +25,7 @@ from turnstile.delta.core.reservations import LEASE_MOST_MS, Register
 from turnstile.delta.core.undecided import OPEN_MS
 from turnstile.events.core import deliveries, follow_ups
 from turnstile.gc.core import Place
-from turnstile.maintenance.core import due, pin_rows
+from turnstile.maintenance.core import due, pins
 from turnstile.maintenance.core.candidates import RunHistory, runs_task
 from turnstile.store.core.rows import TASK
 from turnstile.store.core.terms import latest_ms
@@ -45,7 +45,7 @@ _MEMBERS: Final[Mapping[tuple[str, str], int]] = {
 
 _PACKED: Final[Mapping[tuple[str, str], int]] = {
     ("Reservation", "until"): LEASE_MOST_MS,
-    ("Reader", "until"): pin_rows.MOST_TTL_MS,
+    ("Reader", "until"): pins.MOST_TTL_MS,
     ("Task", "until"): TERM_MOST_MS,
     ("LastAttempt", "again_ms"): due.LONGEST_PAUSE_MS,
     ("RunHistory", "again_ms"): due.LONGEST_PAUSE_MS,
@@ -124,7 +124,7 @@ def _times(row: Row) -> Iterator[tuple[str, int, int]]:
             yield f"reservation {each.id}", each.until, LEASE_MOST_MS
     elif kind == Location.kind:
         for reader in Location.from_row(row).readers:
-            yield f"reader {reader.holder}", reader.until, pin_rows.MOST_TTL_MS
+            yield f"reader {reader.holder}", reader.until, pins.MOST_TTL_MS
     elif kind == Updateable.kind and row.get("type") == TASK.name:
         id = str(row["key"]).rpartition("/")[2]
         # another payload, such as the list of tables with a failing follow-up, or a damaged one

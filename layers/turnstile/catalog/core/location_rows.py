@@ -364,7 +364,7 @@ def begin_purge(space: Space, held: HeldLocation, revision: int) -> Change:
 
 # -- marks -------------------------------------------------------------------------------------------------------------
 # Before a vacuum removes anything it writes here from which version on it leaves everything, and
-# which older ones it leaves (``maintenance.core.pin_rows``), under the clauses that clones and
+# which older ones it leaves (``maintenance.core.pins``), under the clauses that clones and
 # readers are those that it knew. A clone or a reader that comes needs a version that is whole by
 # the row, under the clause that the marks have not changed. So of the two, one comes first, and the
 # other sees it (I10).
