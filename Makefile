@@ -55,7 +55,7 @@ lock: setup ## Resolve requirements/*.in anew, keeping versions that fit (UPGRAD
 clean: ## Remove what builds and tests left behind (not .venv, and not .turnstile: catalog and lake of turnstile up)
 	rm -rf build dist *.egg-info layers/build layers/*.egg-info {http,python,spark}_client/build {http,python,spark}_client/*.egg-info .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf spark-warehouse metastore_db derby.log mutants states
-	find . -name __pycache__ -not -path './.venv/*' -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv/*' -not -path './.turnstile/*' -type d -prune -exec rm -rf {} +
 
 .PHONY: artefacts
 artefacts: setup ## Build the functions and their layers for AWS, into .aws-sam (needs Python 3.13 on the path)

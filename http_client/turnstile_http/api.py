@@ -20,6 +20,8 @@ from turnstile_http.http import Http, Json, path
 from turnstile_http.names import check_name, dotted_name, is_uuid
 
 _UNITY = ("api", "2.1", "unity-catalog")
+PLANS = 3
+"""How often a plan is begun whose pages end before the last one."""
 
 
 def moment_body(at: int | dt.datetime) -> dict[str, int]:
@@ -238,6 +240,32 @@ class Api:
         """A page of the files of a table that may have rows which satisfy a predicate; changes
         nothing."""
         return self.http.call("plan", "POST", path("v1", "tables", table_id, "plan"), question)
+
+    def whole_plan(self, table_id: str, question: dict[str, Any], most_files: int | None = None) -> Json:
+        """Returns the first page of a plan with the files of all pages, or of as many pages as have
+        more than ``most_files``. Begins again when the pages have ended: the index that they were
+        made from was replaced, or the log was cleaned up.
+
+        Raises:
+            ApiError: the service refuses the question, or the pages of three plans have ended.
+        """
+        for left in reversed(range(PLANS)):
+            try:
+                return self._all_pages(table_id, question, most_files)
+            except ApiError as error:
+                if error.body.get("field") != "page_token" or not left:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _all_pages(self, table_id: str, question: dict[str, Any], most_files: int | None) -> Json:
+        first = page = self.plan(table_id, question)
+        files = list(first["files"])
+        while token := page.get("next_page_token"):
+            if most_files is not None and len(files) > most_files:
+                break
+            page = self.plan(table_id, {**question, "definition": False, "page_token": token})
+            files += page["files"]
+        return {**first, "files": files}
 
     def pins(self, table_id: str) -> Json:
         """The pins of a table."""

@@ -62,7 +62,7 @@ class Http:
                 f"uri={url!r}: a base URL, with http:// or https:// and a host, as in http://127.0.0.1:8750"
             )
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.url = url.rstrip("/")
+        self.url = url.rstrip("/").removesuffix("/v1")
         self.deadline = deadline
         self.requests: Counter[str] = Counter()
         self._client = httpx.Client(

@@ -26,8 +26,6 @@ INLINE_BYTES: Final = 200_000
 #: The greatest row id that may be assigned.
 MAX_ROW_ID: Final = 2**53 - 1
 _PAGE: Final = 5000
-#: How often a plan is begun whose pages end before the last one.
-_PLANS: Final = 3
 _CONFLICTS: Final = frozenset({"CommitVersionConflict", "CommitConflict", "ConcurrentChange"})
 
 
@@ -124,25 +122,8 @@ class TableSteps:
             question["predicate"] = filter.sql
         if version is not None:
             question["version"] = version
-        attempts = 0
-        while True:
-            try:
-                return self._all_pages(table_id, question)
-            except (
-                ApiError
-            ) as e:  # what the pages were made from is gone: an index was replaced, or a log was cleaned up
-                attempts += 1
-                if e.body.get("field") != "page_token" or attempts == _PLANS:
-                    raise
-
-    def _all_pages(self, table_id: str, question: dict[str, Any]) -> tuple[int, Definition, list[Mapping[str, Any]]]:
-        page = self._api.plan(table_id, question)
-        files = list(page["files"])
-        first = page
-        while token := page.get("next_page_token"):
-            page = self._api.plan(table_id, {**question, "definition": False, "page_token": token})
-            files += page["files"]
-        return int(first["version"]), Definition.of_actions(first["definition"]), files
+        plan = self._api.whole_plan(table_id, question)
+        return int(plan["version"]), Definition.of_actions(plan["definition"]), plan["files"]
 
     def body_of(self, storage: Storage, version: int, content: str) -> dict[str, Any]:
         """The proposal of a version: in the request, or by a staged file that is written now."""

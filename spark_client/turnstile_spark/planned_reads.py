@@ -66,21 +66,21 @@ def _planned_files(
     api: Api, spark: Any, table_id: str, where: str | None, version: int | None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The definition of a version, and the files that are to be read of it."""
-    first = {"max_results": PAGE if where is None else 1, "definition": True}
-    page = api.plan(table_id, first if version is None else {**first, "version": version})
-    definition = page["definition"]
-    wanted = {"max_results": PAGE, "version": page["version"]}
-    if where is not None:
+    question = {"max_results": PAGE, "definition": True} | ({} if version is None else {"version": version})
+    if where is None:
+        plan = api.whole_plan(table_id, question, MAX_FILES)
+        definition = plan["definition"]
+    else:
+        page = api.plan(table_id, {**question, "max_results": 1})
+        definition = page["definition"]
         predicate = sql_of(resolved_predicate(spark, definition["metaData"]["schemaString"], where))
+        wanted = {"max_results": PAGE, "version": page["version"]}
         wanted |= {} if predicate is None else {"predicate": predicate}
-        page = api.plan(table_id, wanted)
-    files = list(page["files"])
-    while token := page.get("next_page_token"):
-        if len(files) > MAX_FILES:
-            text = f"a planned read of more than {MAX_FILES} files: filter by more, or read the table itself"
-            raise turnstile_error("TURNSTILE_REFUSED", text)
-        page = api.plan(table_id, {**wanted, "page_token": token})
-        files += page["files"]
+        plan = api.whole_plan(table_id, wanted, MAX_FILES)
+    files = plan["files"]
+    if len(files) > MAX_FILES:
+        text = f"a planned read of more than {MAX_FILES} files: filter by more, or read the table itself"
+        raise turnstile_error("TURNSTILE_REFUSED", text)
     return definition, files
 
 

@@ -4,6 +4,7 @@ locks do not; two do not meet."""
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -297,10 +298,22 @@ def test_i12_serve_where_others_reach_it_works_with_a_token(cli: Program) -> Non
         assert api.get("/v1/catalogs", headers=bearer).status_code == 200
         assert api.get("/v1/catalogs", headers={**bearer, "host": "lake.example"}).status_code == 200
         assert api.get("/v1/catalogs", headers={**bearer, "host": "other.example"}).status_code == 403
+        assert "turnstile_requests_total" in api.get("/metrics", headers=bearer).text
     assert cli.json("status")["url"] == url
     assert cli.run("up", "--port", "1").returncode == 4, "the home has its server"
     code, errors = serving.end()
     assert (code, "Traceback" in errors) == (0, False), errors
+
+
+def test_a_server_with_tokens_by_variable_says_that_it_demands_them(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"s3cret").hexdigest()
+    tokens = json.dumps({digest: {"name": "ann", "roles": [], "admin": True}})
+    cli = Program(tmp_path / "home", TURNSTILE_TOKENS=tokens)
+    try:
+        answers = [cli.json("up", "--port", "0") for _ in range(2)]
+        assert [answer["authentication"] for answer in answers] == ["required", "required"]
+    finally:
+        cli.json("down")
 
 
 def test_a_wrong_variable_is_reported_by_name(cli: Program) -> None:

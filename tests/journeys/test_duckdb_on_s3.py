@@ -72,9 +72,12 @@ def table(stored: Stored) -> str:
 
 
 @pytest.mark.slow
-def test_an_append_sends_no_more_requests_than_these(stored: Stored, db: Duck, table: str) -> None:
-    """It reads the log, writes a data file and a staged commit, and looks at both."""
-    db.ids(table)
+def test_a_read_and_an_append_send_no_more_requests_than_these(stored: Stored, db: Duck, table: str) -> None:
+    """It reads the log again and again; an append writes a data file and a staged commit, and looks
+    at both."""
+    stored.clients.seen.clear()
+    assert db.ids(table) == [1]
+    assert not stored.clients.methods() - Counter({"HEAD": 1, "GET": 14}), stored.clients.seen
     stored.clients.seen.clear()
     db.append(table, 2)
     assert not stored.clients.methods() - Counter({"PUT": 2, "HEAD": 2, "GET": 9}), stored.clients.seen

@@ -20,6 +20,10 @@ OF_APPENDS = {"client": {"PUT": 1}, "rows": {}, "pyiceberg": {"PUT": 3, "POST": 
 """The requests of a client for an append of one row. PyIceberg uploads three files in parts, and
 looks at each. Rows over HTTP are written by the server."""
 
+OF_READS = {"client": {"GET": 1}, "rows": {"GET": 1}, "pyiceberg": {"HEAD": 3, "GET": 3}}
+"""The requests for a read of one row: the plain client gets the files from the server's plan.
+PyIceberg reads a manifest list, a manifest and a data file."""
+
 
 def cells(faults: Any) -> Iterator[Any]:
     """All of them, quick those of a server that wait for little; the own requests of a deployment's
@@ -90,7 +94,12 @@ def test_a_fault_that_lasts_is_an_error_of_its_client_and_afterwards_rows_are_ri
     "running", [pytest.param(one, marks=() if one == "s3_up" else pytest.mark.slow) for one in RUNNING]
 )
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_append_sends_no_more_requests_than_these(stored: Stored, client: str, table: str, running: str) -> None:
+def test_a_read_and_an_append_send_no_more_requests_than_these(
+    stored: Stored, client: str, table: str, running: str
+) -> None:
+    stored.clients.seen.clear()
+    assert CLIENTS[client].read(stored, table) == [1]
+    assert not stored.clients.methods() - Counter(OF_READS[client]), stored.clients.seen
     stored.clients.seen.clear()
     CLIENTS[client].append(stored, table, [2])
     assert not stored.clients.methods() - Counter(OF_APPENDS[client]), stored.clients.seen

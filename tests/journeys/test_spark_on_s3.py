@@ -6,6 +6,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import pyarrow.fs as pafs
@@ -114,17 +115,20 @@ OF_APPENDS: Final = {"spark": {"PUT": 3, "HEAD": 2, "GET": 1}, "java": {"PUT": 3
 """The requests to S3 of an append of one row. Spark writes a checksum, a data file and a staged
 commit. Delta's coordinator also publishes in the background, in part for the append before; the
 data file of its table is not counted."""
+OF_READS: Final = {"spark": {"HEAD": 4, "GET": 6}, "java": {"HEAD": 30, "GET": 30}}
+"""The requests to S3 of a read of two rows, of two files."""
 
 
 @pytest.mark.parametrize("table", TABLES, indirect=True)
-def test_an_append_sends_no_more_requests_than_these(
+def test_a_read_and_an_append_send_no_more_requests_than_these(
     request: pytest.FixtureRequest, table: SparkTable | JavaTable, stored: Stored
 ) -> None:
-    table.append(2)
-    stored.clients.seen.clear()
-    table.append(3)
     kind = request.node.callspec.params["table"]
-    assert not stored.clients.methods() - Counter(OF_APPENDS[kind]), stored.clients.seen
+    table.append(2)
+    for act, most in ((table.ids, OF_READS), (partial(table.append, 3), OF_APPENDS)):
+        stored.clients.seen.clear()
+        act()
+        assert not stored.clients.methods() - Counter(most[kind]), stored.clients.seen
 
 
 @pytest.mark.parametrize("fault", PASSING)

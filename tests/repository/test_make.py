@@ -81,6 +81,17 @@ def test_make_test_spark_collects_every_folder_with_tests_of_spark_that_are_not_
     assert {path for path in marked if "mark.slow" not in texts[path]} == set()
 
 
+def test_make_clean_leaves_the_lake_and_the_catalog_of_a_user(tmp_path):
+    kept = [tmp_path / ".turnstile" / name for name in ("turnstile.db", "lake/main/t/__pycache__/1.parquet")]
+    for path in (*kept, tmp_path / "build" / "left", tmp_path / "tests" / "__pycache__" / "left"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    makefile = tmp_path / "Makefile"
+    makefile.write_text(MAKEFILE)
+    subprocess.run(["make", "-f", str(makefile), "clean"], cwd=tmp_path, check=True, capture_output=True)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [makefile, *kept]
+
+
 def test_ci_ends_with_the_tests_of_the_readme():
     (targets,) = re.findall(r"for target in (.+); do", (ROOT / ".ci" / "run").read_text())
     assert targets.split()[-1] == "test"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.markup import escape
@@ -11,8 +11,12 @@ from rich.markup import escape
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
 from turnstile_cli.connection import with_api
+from turnstile_cli.errors import CliError
 from turnstile_cli.names import Table, TableName
 from turnstile_cli.output import Format
+
+_PLANS: Final = 3
+"""How often a plan is begun whose pages end before the last one."""
 
 Where = Annotated[str | None, typer.Option("--where", help="As in SQL: \"day = '2026-11-01' AND id < 5\".")]
 Version = Annotated[int | None, typer.Option("--version", min=0, help="Of this version; else the latest.")]
@@ -81,10 +85,17 @@ def detail(api: Api, *, table: Table, version: Version = None, output: Format) -
 
 
 def _whole(api: Api, path: str, request: dict[str, Any]) -> dict[str, Any]:
-    """The plan with the files of all pages."""
-    pages = _pages(api, path, request)
-    first = next(pages)
-    files = [*first["files"], *(file for page in pages for file in page["files"])]
+    """The plan with the files of all pages; begins again when the pages have ended, since an index
+    was replaced meanwhile."""
+    for left in reversed(range(_PLANS)):
+        try:
+            first, *others = _pages(api, path, request)
+        except CliError as error:
+            if error.details.get("field") != "page_token" or not left:
+                raise
+        else:
+            break
+    files = [file for page in (first, *others) for file in page["files"]]
     return {**{name: value for name, value in first.items() if name != "next_page_token"}, "files": files}
 
 

@@ -33,11 +33,11 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import CommitFailed, creates
 from turnstile.iceberg.core.shared_appends import may_share
 from turnstile.iceberg.core.table_updates import TableChange, apply_updates, table_from_updates
-from turnstile.iceberg.files import StoredFile, bucket_errors
+from turnstile.iceberg.files import StoredFile, bucket_errors, nothing_applied
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
 from turnstile.iceberg.turns import POLL_MS, TURN_MS, TableTurn, begins, has_to_wait, rewrites
-from turnstile.store.core.errors import InvalidRequest, StorageFault, TurnstileError
+from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row, Write
 
@@ -186,8 +186,8 @@ class _Run:
         self._results: dict[int, _Result] = {}
         self.written: list[str] = []
         self.latest: list[_Result] = []
-        self._is_first = True
 
+    @nothing_applied()
     def change(self, view: View) -> Edit | None:
         """All changes, computed from one tree; None when they change nothing."""
         writes: list[Write] = []
@@ -206,7 +206,6 @@ class _Run:
             for change, result in zip(self._changes, self.latest, strict=True)
             if result.entity.metadata != result.base_file
         }
-        self._is_first = False
         names = ", ".join(dotted_name(*path) for path in list(put)[:3])
         return Edit(f"commit to {names}"[:200], put=put, writes=tuple(writes)) if put else None
 
@@ -284,17 +283,11 @@ class _Run:
         previous: IcebergTable | None = None,
         merged: MergedAppend | None = None,
     ) -> StoredFile:
-        """Writes a metadata file, after the manifest list of a ``merged`` append. A StorageFault of
-        the first attempt says that nothing was applied: no swap was sent yet."""
+        """Writes a metadata file, after the manifest list of a ``merged`` append."""
         if merged is not None:
             self.written.append(merged.manifest_list)
-        try:
-            if merged is not None:
-                self._world.storages.open(location).put_if_absent(merged.name, merged.content)
-            file = self._files.write(location, metadata, previous)
-        except StorageFault as fault:
-            fault.nothing_applied = self._is_first
-            raise
+            self._world.storages.open(location).put_if_absent(merged.name, merged.content)
+        file = self._files.write(location, metadata, previous)
         self.written.append(file.path)
         return file
 

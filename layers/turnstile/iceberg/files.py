@@ -75,6 +75,18 @@ def bucket_errors(field: str) -> Iterator[None]:
         raise InvalidRequest(f"the bucket does not exist: {error.message}", field=field, remedy=remedy) from error
 
 
+@contextmanager
+def nothing_applied() -> Iterator[None]:
+    """Marks a StorageFault, for the time while a change is computed: no swap with it has an open
+    outcome. It is computed again only after a swap that was certainly refused
+    (``catalog.changes.attempts``)."""
+    try:
+        yield
+    except StorageFault as fault:
+        fault.nothing_applied = True
+        raise
+
+
 class MetadataFiles:
     """Reads and writes metadata files. One for a sandbox; safe for threads."""
 

@@ -20,9 +20,9 @@ from turnstile.catalog.history.log import History
 from turnstile.catalog.history.reset import RESET_MESSAGE
 from turnstile.catalog.reader import CatalogReader
 from turnstile.iceberg.core.requirements import CommitFailed
-from turnstile.iceberg.files import file_number
+from turnstile.iceberg.files import file_number, nothing_applied
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import NotFound, StorageFault
+from turnstile.store.core.errors import NotFound
 from turnstile.store.ports import Stat, Storages
 
 UNKNOWN_BASE: Final = 2
@@ -64,11 +64,8 @@ class IcebergFirstLook:
             self._seen.put(key, True)
 
     def _later_file(self, entity: IcebergEntity) -> Stat | None:
-        try:
+        with nothing_applied():
             return later_file(self._storages, entity, UNKNOWN_BASE)
-        except StorageFault as fault:
-            fault.nothing_applied = True
-            raise
 
     def _entity(self, catalog: str, path: Path) -> IcebergEntity | None:
         try:

@@ -22,7 +22,7 @@ from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.updates import ViewUpdate
 from turnstile.iceberg.core.view_updates import apply_updates, new_view
 from turnstile.iceberg.core.views import ViewMetadata, ViewVersion
-from turnstile.iceberg.files import bucket_errors
+from turnstile.iceberg.files import bucket_errors, nothing_applied
 from turnstile.iceberg.locations import METADATA_PATH, LocationClaim
 from turnstile.iceberg.tables import Tables, check_free, entity_at
 from turnstile.store.core.errors import InvalidRequest
@@ -138,6 +138,7 @@ class Views:
         latest: list[LoadedView] = []
         written: list[str] = []
 
+        @nothing_applied()
         def change(at: View) -> Edit | None:
             before = entity_at(at, path, IcebergView)
             base = self._files.view(before)

@@ -57,6 +57,8 @@ class Filter:
         self._columns = {str(column["name"]).lower(): (column, schema.field(at)) for at, column in enumerate(fields)}
         if not where:
             raise DataMismatch("where: no condition; leave it out to mean all rows")
+        if isinstance(cast(object, where), str):
+            raise DataMismatch(f"where={where!r}: write conditions, as in where=[('id', '=', 1)]")
         alternatives = [where] if isinstance(where[0], tuple) else where
         parts = [[self._condition(each) for each in cast(Sequence[Any], conditions)] for conditions in alternatives]
         if not all(parts):

@@ -28,10 +28,11 @@ from tests.support.iceberg.client import (
     set_ref,
 )
 from tests.support.queries import finder
+from turnstile.api.iceberg.errors import render
 from turnstile.iceberg.core.draft import NEW_TABLE_DEFAULTS
 from turnstile.iceberg.expiry import Expiry
 from turnstile.iceberg.files import MetadataFiles
-from turnstile.store.core.errors import OutcomeUnknown, StorageFault
+from turnstile.store.core.errors import OutcomeUnknown, ServerClosed, StorageFault
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Rejected
 
@@ -446,20 +447,51 @@ def test_a_row_that_is_refused_is_one_of_refs(client: Iceberg) -> None:
     assert [isinstance(one, Rejected) for one in seen] == [False, True, False]
 
 
-def test_a_commit_whose_file_cannot_be_written_is_refused_for_certain_and_nothing_is_changed(
-    client: Iceberg, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("operation", ["put_if_absent", "read"])
+def test_a_commit_whose_file_cannot_be_written_or_read_is_refused_for_certain_and_nothing_is_changed(
+    client: Iceberg, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     """A 503 means "commit state unknown" to Java's clients: nobody tries again, and a person has to
     look."""
     before = client.load()
+    cold = Iceberg(beside=client)
 
     def refused_by_storage(*_: Any) -> bool:
-        raise StorageFault("metadata/1.metadata.json was not written: AccessDenied")
+        raise StorageFault("metadata/1.metadata.json: AccessDenied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(FakeStorage, "put_if_absent", refused_by_storage)
-        answer = client.commit({"action": "set-properties", "updates": {"a": "1"}})
+        patch.setattr(FakeStorage, operation, refused_by_storage)
+        answer = cold.commit({"action": "set-properties", "updates": {"a": "1"}})
     assert (answer.status, answer.json["error"]["type"]) == (409, "CommitFailedException"), answer.text
     assert "AccessDenied" in answer.json["error"]["message"]
     assert client.load() == before
     assert client.commit({"action": "set-properties", "updates": {"a": "1"}}).status == 200
+
+
+def test_a_fault_of_storage_after_a_swap_that_was_refused_is_a_refusal_too(
+    client: Iceberg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between(client, lambda other: other.commit(set_properties(b="2")))
+    puts = iter(range(100))
+    put_if_absent = FakeStorage.put_if_absent
+
+    def refused_by_storage(storage: FakeStorage, *args: Any) -> bool:
+        if next(puts) > 1:  # after the own first file, and that of the other
+            raise StorageFault("metadata/3.metadata.json: AccessDenied")
+        return put_if_absent(storage, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeStorage, "put_if_absent", refused_by_storage)
+        answer = client.commit(set_properties(a="1"))
+    assert (answer.status, answer.json["error"]["type"]) == (409, "CommitFailedException"), answer.text
+    properties = client.load()["metadata"]["properties"]
+    assert (properties.get("a"), properties["b"]) == (None, "2")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("POST", T1, 409), ("POST", COMMIT, 409), ("POST", f"{SALES}/views/v", 409), ("DELETE", T1, 503), ("GET", T1, 503),
+     ("POST", f"{SALES}/tables", 503), ("POST", f"{MAIN}/namespaces", 503)],
+)  # fmt: skip
+def test_a_refusal_before_a_commit_is_no_unknown_outcome(method: str, path: str, status: int) -> None:
+    assert render(ServerClosed("it is closed"), method, path, "c")[0] == status

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import math
 import sys
 import threading
 from collections.abc import Iterator
@@ -42,6 +43,27 @@ def lake(server: Server) -> Iterator[Lake]:
 @pytest.fixture
 def table(lake: Lake) -> Table:
     return lake.create(f"default.p_{uuid4().hex[:12]}", SCHEMA, partition_by=["day"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (("x", "!=", 1.0), [0.0, -0.0, math.nan]), (("x", ">", 1.0), [math.nan]), (("x", "in", [0.0]), [0.0, -0.0]),
+        (("x", "<", 1.0), [0.0, -0.0]), (("x", "=", math.nan), [math.nan]),
+        (("x", "not in", [math.nan]), [0.0, -0.0, 1.0]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_plan_of_the_server_and_the_filter_of_the_client_agree_about_nan_and_zeros(
+    lake: Lake, condition: tuple[str, str, Any], expected: list[float]
+) -> None:
+    """Each value in a file of its own: the server leaves out files by their statistics."""
+    schema = pa.schema([("x", pa.float64())])
+    table = lake.create(f"default.p_{uuid4().hex[:12]}", schema)
+    for value in (0.0, -0.0, 1.0, math.nan):
+        table.append(pa.table({"x": [value]}, schema))
+    found = table.read(where=[condition])["x"].to_pylist()
+    assert sorted(map(str, found)) == sorted(map(str, expected))
 
 
 def rows(*ids: int, day: dt.date | None = ONE, city: str | None = "Bern") -> pa.Table:

@@ -125,3 +125,31 @@ def test_an_unknown_or_repeated_query_member_is_refused(text: dict[str, list[str
 def test_a_flag_is_true_or_false() -> None:
     with pytest.raises(InvalidRequest, match="true or false"):
         query({"f": ["1"]}, "f").flag("f")
+
+
+class Listed(msgspec.Struct, forbid_unknown_fields=True):
+    inners: list[Inner]
+    names: dict[str, str] = {}
+
+
+def test_a_null_list_or_map_counts_as_left_out() -> None:
+    expected = Listed([Inner(1), Inner(2, ["a"])])
+    sent = b'{"names": null, "inners": [{"size": 1, "tags": null}, {"size": 2, "tags": ["a"]}]}'
+    assert decode(sent, Listed) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (b'{"inners": null}', "inners"),
+        (b'{"inners": [null]}', "inners[0]"),
+        (b'{"inners": [{"size": null, "tags": null}]}', "inners[0].size"),
+        (b'{"inners": [{"size": 1, "tags": null, "sise": 1}]}', "inners[0].sise"),
+        (b'{"inners": [], "names": {"a": null}}', "names[...]"),
+        (b'{"inners": [' + b'{"size": 1, "tags": null},' * 50 + b'{"size": 1}]}', "inners[20].tags"),
+    ],
+)
+def test_another_null_is_refused(raw: bytes, field: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        decode(raw, Listed)
+    assert caught.value.field == field

@@ -239,7 +239,7 @@ def test_data_never_overwrites_what_an_error_always_says() -> None:
     error = TurnstileError("m")
     error.type = "InvalidRequest"
     error.details = {"code": 200, "message": "x"}
-    assert json.loads(render(error, "/v1", "c")[2]) == {
+    assert json.loads(render(error, "GET", "/v1", "c")[2]) == {
         "error": {"type": "InvalidRequest", "message": "m", "code": 400}
     }
 
@@ -256,7 +256,7 @@ def test_every_kind_of_missing_thing_is_404_and_unlisted_types_are_500() -> None
 def test_another_api_tells_errors_in_a_shape_of_its_own() -> None:
     api = Blueprint(__name__)
 
-    def other(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+    def other(error: TurnstileError, _method: str, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
         return 418, {"X-Other": correlation}, error.message.encode()
 
     http = Http(App("test", api, services=lambda: None, authentication=Open(), renders={"/other": other}))
@@ -267,7 +267,7 @@ def test_another_api_tells_errors_in_a_shape_of_its_own() -> None:
 def test_a_401_asks_for_a_token_in_every_shape() -> None:
     api = Blueprint(__name__)
 
-    def other(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+    def other(error: TurnstileError, _method: str, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
         return 401, {}, b"no"
 
     http = Http(

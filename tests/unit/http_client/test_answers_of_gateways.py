@@ -30,6 +30,13 @@ def test_a_401_of_a_gateway_says_that_a_token_is_needed_as_the_servers_own(body:
     assert "Check the uri" not in str(error)
 
 
+def test_an_address_with_the_first_part_of_the_paths_is_that_of_the_server() -> None:
+    with service({f"GET {PATH}": (200, {"catalogs": []})}) as canned:
+        http = Http(f"{canned.url}/v1/", None, 5)
+        assert http.once("catalogs", "GET", PATH) == {"catalogs": []}
+        http.close()
+
+
 def test_a_401_to_a_token_says_that_it_is_not_accepted() -> None:
     error = refusal(401, {"message": "Unauthorized"}, token="old")
     assert "the token was not accepted" in str(error) and "give another token" in str(error)

@@ -24,7 +24,7 @@ KINDS = ("retention", "moment", "snapshot", "clone", "transaction", "reader", "l
 
 
 @st.composite
-def pins(draw: Any) -> list[Pin]:
+def lists_of_pins(draw: Any) -> list[Pin]:
     made = [Pin(LATEST, None, "latest")]
     for _ in range(draw(st.integers(0, 6))):
         first = draw(st.integers(0, LATEST))
@@ -33,7 +33,7 @@ def pins(draw: Any) -> list[Pin]:
     return made
 
 
-@given(rounds=st.lists(pins(), min_size=1, max_size=4))
+@given(rounds=st.lists(lists_of_pins(), min_size=1, max_size=4))
 @settings(max_examples=examples(300))
 def test_i10_marks_leave_what_is_pinned_and_was_whole_and_only_narrow(rounds: list[list[Pin]]) -> None:
     before = Marks()

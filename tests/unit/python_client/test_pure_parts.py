@@ -112,6 +112,7 @@ def test_bounds_are_never_too_narrow_and_counts_are_right(rows: list[tuple[Any, 
     st.sampled_from([
         (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
         (pa.float64(), st.floats(allow_nan=False)),
+        (pa.decimal128(38, 9), st.decimals(-(10**29) + 1, 10**29 - 1, places=9)),
         (pa.bool_(), st.booleans()),
         (pa.string(), st.text(min_size=1)),
         (pa.date32(), st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31))),
@@ -134,7 +135,8 @@ def test_an_empty_partition_text_is_refused_for_it_would_be_read_as_null() -> No
 
 @pytest.mark.parametrize(
     "where",
-    [[], [[]], [("i", "~", 1)], [("i", "=")], ["i = 1"], [("nope", "=", 1)], [("i", "<", None)], [("i", "in", "ab")],
+    [[], [[]], [("i", "~", 1)], [("i", "=")], ["i = 1"], "i = 1",
+     [("nope", "=", 1)], [("i", "<", None)], [("i", "in", "ab")],
      [("i", "in", [1, None])], [("i", "=", "x")]],
 )  # fmt: skip
 def test_what_is_no_filter_is_refused(where: Any) -> None:

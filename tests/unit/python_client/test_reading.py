@@ -100,13 +100,18 @@ class Files:
 
 def stored(rows: list[Row], way: int) -> pa.Table:
     """Returns the rows without the partition column. The names of way 1 are in upper case; the
-    times of way 2 have another unit."""
+    times of ways 2 and 3 have another unit."""
     table = pa.Table.from_pylist(rows, SCHEMA).select(SCHEMA.names[:-1])
     if way == 1:
         return table.rename_columns([name.upper() for name in table.column_names])
-    if way == 2:
-        return table.set_column(2, "at", table["at"].cast(pa.timestamp("ms", "UTC")))
+    if way in UNITS:
+        return table.set_column(2, "at", table["at"].cast(pa.timestamp(UNITS[way], "UTC")))
     return table
+
+
+UNITS: Final = {2: "ms", 3: "ns"}
+INT96: Final = 4
+"""The way of engines that write times as they once did."""
 
 
 @given(
@@ -131,8 +136,15 @@ def test_rows_split_over_files_at_random_give_the_same_answer(
             count = choices.randint(1, len(shuffled))
             part = shuffled[:count]
             shuffled = shuffled[count:]
-            table = stored(part, choices.randrange(3))
-            planned.append(files.write(len(planned), table, {"p": text}, row_group_size=choices.randint(1, count)))
+            way = choices.randrange(5)
+            deleted = {at for at in range(count) if choices.random() < 0.2}
+            present = iter(part)
+            with_deleted = [
+                choices.choice(rows) if at in deleted else next(present) for at in range(count + len(deleted))
+            ]
+            options = {"row_group_size": choices.randint(1, count), "use_deprecated_int96_timestamps": way == INT96}
+            file = files.write(len(planned), stored(with_deleted, way), {"p": text}, **options)
+            planned.append(file | ({"deletionVector": inline_vector(deleted)} if deleted else {}))
     made = definition()
     reader = FileReader(files.storage, made, SCHEMA.names, Filter(where, made.fields, made.schema))
     found = [row for batch in reader.rows(planned) for row in batch.to_pylist()]

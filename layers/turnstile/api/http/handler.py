@@ -270,7 +270,7 @@ class App:
         if isinstance(error, UnreadableRow) and not request.principal.admin:
             error = error.without_key()
         below = (own for root, own in self._renders.items() if f"{request.path}/".startswith(f"{root}/"))
-        response = Response(*next(below, render)(error, request.path, request.correlation))
+        response = Response(*next(below, render)(error, request.method, request.path, request.correlation))
         if error.type == ErrorType.NOT_AUTHENTICATED:  # another token if one was sent (RFC 6750, 3.1)
             again = ', error="invalid_token"' if request.headers.get("authorization") else ""
             response.headers["WWW-Authenticate"] = 'Bearer realm="turnstile"' + again

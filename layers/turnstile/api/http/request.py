@@ -155,6 +155,10 @@ def query_of(text: str) -> dict[str, list[str]]:
 # JSON bodies into Structs, strictly: unknown members are refused so that a typing error is noticed.
 
 _AT = re.compile(r" - at `(?P<key>key in )?\$\.?(?P<path>[^`]*)`$")
+_NULL = re.compile(r"^Expected `(?:array|object)`, got `null` - at `\$(?P<path>(?:\.\w+|\[\d+\])+)`$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_NULLS_MOST = 20
+"""Null lists and maps of one body that count as left out."""
 _NAMED = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<name>[^`]*)`")
 
 
@@ -172,18 +176,53 @@ def body(shape: type[T]) -> T:
 
 
 def decode(raw: bytes, shape: type[T]) -> T:
-    """Returns ``raw`` as ``shape``; see ``body``. Of a member given twice the last counts."""
+    """Returns ``raw`` as ``shape``; see ``body``. Of a member given twice the last counts. A null
+    list or map that may be left out counts as left out: clients generated from Java send it."""
     if not raw:
         raise InvalidRequest("the request has no body", field="body", remedy="send a JSON object")
     try:
         return _decoder(shape).decode(raw)  # type: ignore[arg-type,no-any-return]
     except msgspec.ValidationError as error:
-        raise _misfit(str(error)) from None
+        return _decode_without_nulls(raw, shape, str(error))
     except (msgspec.DecodeError, UnicodeError) as error:
         remedy = "send one JSON object encoded as UTF-8"
         raise InvalidRequest(f"the body is not JSON in UTF-8: {error}", field="body", remedy=remedy) from None
     except RecursionError:
         raise InvalidRequest("the body is nested too deeply", field="body", remedy="send flat JSON") from None
+
+
+def _decode_without_nulls(raw: bytes, shape: type[T], problem: str) -> T:
+    """Returns ``raw`` as ``shape`` without its null lists and maps, which are found one by one by
+    msgspec's ``problem``. Raises InvalidRequest as ``body``."""
+    null = _NULL.match(problem)
+    document = None if null is None else _document(raw)
+    for _ in range(_NULLS_MOST):
+        if null is None or not _remove(document, _STEP.findall(null["path"])):
+            break
+        try:
+            return _decoder(shape).decode(msgspec.json.encode(document))  # type: ignore[arg-type,no-any-return]
+        except msgspec.ValidationError as error:
+            problem = str(error)
+            null = _NULL.match(problem)
+    raise _misfit(problem)
+
+
+def _document(raw: bytes) -> Any:
+    """Returns ``raw`` as dicts and lists; None where it is nested too deeply, or no JSON."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _remove(document: Any, steps: list[tuple[str, str]]) -> bool:
+    """Removes the null member at the end of a path; False where there is none."""
+    if document is None:
+        return False
+    for name, index in steps[:-1]:
+        document = document[name] if name else document[int(index)]
+    name = steps[-1][0]
+    return bool(name) and document.pop(name, True) is None
 
 
 def _misfit(text: str) -> InvalidRequest:

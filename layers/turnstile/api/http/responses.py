@@ -101,8 +101,8 @@ STORAGE_RETRY_MS: Final = 500
 MOST: Final = 1_000
 """Characters of a refusal's message, field and remedy."""
 
-Render = Callable[[TurnstileError, str, str], tuple[int, dict[str, str], bytes]]
-"""From an error, the request's path and its correlation id to status, headers and body."""
+Render = Callable[[TurnstileError, str, str, str], tuple[int, dict[str, str], bytes]]
+"""From an error, the request's method, path and correlation id to status, headers and body."""
 
 
 class NoSuchRoute(TurnstileError):
@@ -161,7 +161,7 @@ def headers_of(error: TurnstileError, status: int, busy: Container[int] | None =
     return headers
 
 
-def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+def render(error: TurnstileError, _method: str, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body. A failure of our own says nothing about the inside."""
     code = status_of(error)
     internal = error.type == ErrorType.INTERNAL_ERROR

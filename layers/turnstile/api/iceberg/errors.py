@@ -7,6 +7,7 @@ when storage or a token's issuer does not respond.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -63,6 +64,11 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
 }
 
 
+_BEFORE_COMMITS: Final = frozenset({ErrorType.SERVER_CLOSED, ErrorType.AUTHENTICATION_UNAVAILABLE})
+"""Refusals before anything of a request is done. As a 503 a commit's would say that its outcome is
+unknown."""
+_COMMITS: Final = re.compile(r"/(?:(?:tables|views)/[^/]+|transactions/commit)$")
+
 _JAVA: Final = ("namespace", "table", "view")
 
 
@@ -101,9 +107,11 @@ def _message(error: TurnstileError) -> str:
     return f"{message}; {remedy}" if remedy else message
 
 
-def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+def render(error: TurnstileError, method: str, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body of an error response."""
     code, type = kind_of(error)
+    if error.type in _BEFORE_COMMITS and method == "POST" and _COMMITS.search(path):
+        code, type = KINDS[ErrorType.COMMIT_FAILED]
     if isinstance(error, BadArgument):
         type = "IllegalArgumentException"
     message = _message(error)

@@ -158,7 +158,7 @@ def _check_scope(form: Form) -> None:
         raise OAuthError("invalid_scope", f"the only scope is {SCOPE}")
 
 
-def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+def render(error: TurnstileError, _method: str, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body."""
     headers = {"Content-Type": "application/json", **NO_STORE}
     status = status_of(error)

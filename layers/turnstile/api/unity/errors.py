@@ -106,7 +106,7 @@ def kind_of(error: TurnstileError) -> Kind:
     return KINDS.get(error.type, KINDS[ErrorType.NO_SUCH_ROUTE] if is_missing(error.type) else _INTERNAL)
 
 
-def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+def render(error: TurnstileError, _method: str, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body of the response to a request of ``path``."""
     kind = kind_of(error)
     message = f"{error.message}; {error.remedy}" if error.remedy else error.message
