@@ -83,7 +83,7 @@ def test_icebergs_refusals_are_short_as_well(path: str, body: Any, capsys: pytes
 def test_what_is_cut_ends_in_an_ellipsis_in_every_shape() -> None:
     for shape in (render, render_unity, render_iceberg):
         error = brief(InvalidRequest(BIG, field=BIG, remedy=BIG))
-        body = shape(error, "/x", "c")[2].decode()
+        body = shape(error, "GET", "/x", "c")[2].decode()
         assert "…" in body and len(body) < 4 * MOST
     assert brief(InvalidRequest("x" * MOST)).message == "x" * MOST
     assert len(brief(InvalidRequest("x" * (MOST + 1))).message) == MOST
