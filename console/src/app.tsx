@@ -1,9 +1,9 @@
 // The frame of every screen: where one is, which catalog, who, light or dark.
-import { AppShell, Burger, Button, Group, Loader, NavLink as Entry, NativeSelect, ScrollArea, Text, Title, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import { AppShell, Burger, Button, Group, Loader, NavLink as Entry, NativeSelect, ScrollArea, Text, TextInput, Title, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { Suspense, lazy, useEffect } from "react";
-import { NavLink, Route, Routes, useLocation, useSearchParams } from "react-router";
+import { Suspense, lazy, useEffect, useState } from "react";
+import { NavLink, Route, Routes, useLocation, useNavigate, useSearchParams } from "react-router";
 import { useCatalog, useCatalogs } from "./api/places";
 import { type Settings, logOut, readSettings, useSession } from "./api/session";
 import { Loaded } from "./parts/notices";
@@ -71,6 +71,7 @@ function Frame({ settings }: { settings: Settings }) {
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label="Screens">
         <ScrollArea>
+          <NameSearch />
           {SCREENS.map(([path, name]) => (
             <ScreenLink key={path} path={path} name={name} />
           ))}
@@ -94,6 +95,34 @@ function Frame({ settings }: { settings: Settings }) {
         </Suspense>
       </AppShell.Main>
     </AppShell>
+  );
+}
+
+/** Finds names of the chosen catalog, from every screen. */
+function NameSearch() {
+  const [text, setText] = useState("");
+  const catalog = useCatalog();
+  const navigate = useNavigate();
+  return (
+    <form
+      role="search"
+      aria-label="Names"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const part = text.trim();
+        if (part && catalog) navigate(`/browse?${new URLSearchParams({ catalog, name: part })}`);
+      }}
+    >
+      <TextInput
+        size="xs"
+        mb="xs"
+        aria-label="Find a name"
+        placeholder="Find a name"
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+        spellCheck={false}
+      />
+    </form>
   );
 }
 

@@ -60,6 +60,8 @@ export const SCREENS = [
     ready: async (page) => {
       await tab(page, "Files");
       await page.getByText("deletion vectors").waitFor();
+      await page.getByRole("button", { name: "List files" }).click();
+      await region(page, "data files").getByText(/\.parquet$/).first().waitFor();
       await page.getByRole("button", { name: "Show", exact: true }).click();
       await page.getByRole("img", { name: /Files by version/ }).waitFor();
     },
@@ -202,6 +204,20 @@ export const interactions = [
       await region(page, "columns").getByText("Number of the order").waitFor();
       await page.getByRole("button", { name: /^Repair/ }).click();
       await page.getByRole("dialog").getByText("Not permitted").waitFor();
+    },
+  },
+  {
+    name: "a name is found from any screen, and a predicate that cannot be is refused in words",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/operations?catalog=main`);
+      await heading(page, "Operations");
+      await page.getByLabel("Find a name").fill("order");
+      await page.keyboard.press("Enter");
+      await page.getByRole("link", { name: "main.sales.orders" }).click();
+      await tab(page, "Files");
+      await page.getByLabel("Predicate").fill("upper(id) = 'A'");
+      await page.getByRole("button", { name: "List files" }).click();
+      await page.getByText(/functions are not supported/).waitFor();
     },
   },
   {

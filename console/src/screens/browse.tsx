@@ -23,18 +23,30 @@ export function findAll(query: string, as_of?: string) {
   );
 }
 
+const DEPTHS = 3;
+
+/** What has a name with `part` in it, in the first levels of a catalog. */
+async function findNamed(catalog: string, part: string) {
+  const pattern = part.replace(/["%\\]/g, "");
+  const levels = Array.from({ length: DEPTHS }, (_, depth) => "/*".repeat(depth));
+  const listings = await Promise.all(levels.map((above) => findAll(`/${catalog}${above}/[name like "%${pattern}%"]`)));
+  return { items: listings.flatMap((listing) => listing.items), complete: listings.every((listing) => listing.complete) };
+}
+
 export default function Browse() {
   const catalog = useCatalog();
   const [query] = useSearchParams();
   const at = query.get("at") ?? catalog;
   const asked = query.get("q");
+  const name = query.get("name");
   const asOf = query.get("as_of") ?? undefined;
   return (
     <Stack>
       <Title order={1}>Browse</Title>
       {asOf && <Alert color="blue">As of {asOf}. What a Delta table holds now is on its own page.</Alert>}
       <Search key={`${catalog} ${asked ?? ""}`} catalog={catalog} asked={asked ?? ""} />
-      {catalog && (asked ? <Found query={asked} asOf={asOf} /> : <Level at={at} asOf={asOf} />)}
+      {catalog && name && <Named catalog={catalog} part={name} />}
+      {catalog && !name && (asked ? <Found query={asked} asOf={asOf} /> : <Level at={at} asOf={asOf} />)}
     </Stack>
   );
 }
@@ -106,6 +118,15 @@ function Found({ query, asOf, title }: { query: string; asOf?: string; title?: s
   return (
     <Section title={title ?? "Found"}>
       <Loaded query={found}>{(listing) => <Entries rows={listing.items} complete={listing.complete} asOf={asOf} />}</Loaded>
+    </Section>
+  );
+}
+
+function Named({ catalog, part }: { catalog: string; part: string }) {
+  const found = useQuery({ queryKey: ["named", catalog, part], queryFn: () => findNamed(catalog, part) });
+  return (
+    <Section title={`Names with "${part}"`}>
+      <Loaded query={found}>{(listing) => <Entries rows={listing.items} complete={listing.complete} />}</Loaded>
     </Section>
   );
 }

@@ -7,6 +7,7 @@ import { type Schemas, call, messageOf, v1 } from "../api/client";
 import { DataTable } from "../parts/data-table";
 import { bytes, count } from "../parts/format";
 import { Figure, Loaded, Refusal, Section } from "../parts/notices";
+import { FileList } from "./table-file-list";
 
 type Detail = Schemas["TableDetail"];
 
@@ -55,6 +56,7 @@ export function Files({ id, latest }: { id: string; latest: number }) {
           </SimpleGrid>
         )}
       </Loaded>
+      <FileList id={id} />
       <Section
         title="Over time"
         actions={
