@@ -104,7 +104,7 @@ class Walk:
         for block in marked:
             if block.run == "server":
                 run = self.python if block.language == "python" else self.shell
-                run(f"{name}: {block.section}", block.code)
+                run(f"{name}: {block.section}" if block.section else name, block.code)
 
     def look_at(self, name: str, path: str) -> None:
         """A page of the server, as a browser asks for it."""

@@ -14,7 +14,7 @@ import pytest
 from tests.support.clients import kernel_rs
 from tests.support.clients.engine import READER_TOKEN
 from tests.support.downloads import Missing
-from tests.support.server import resting_background, server_on_s3
+from tests.support.server import VENDING_ROLE, resting_background, server_on_s3
 from tests.support.store.backends import MINISTACK
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 JAVA = {"jvm", "spark"}
 SLOW = {"jvm", "program", "vending_server"}
-ROLE = "arn:aws:iam::000000000000:role/vending"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,7 +56,7 @@ def vending_server(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -
     """A server with its tables in S3, which gives clients keys: sessions of a role, narrowed to a
     table."""
     endpoint = servers.get(MINISTACK).url
-    role = {"TURNSTILE_VENDING_ROLE": ROLE}
+    role = {"TURNSTILE_VENDING_ROLE": VENDING_ROLE}
     with server_on_s3(tmp_path_factory.mktemp("vending"), endpoint, variables=role) as running:
         yield running
 

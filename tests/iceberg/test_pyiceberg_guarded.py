@@ -14,7 +14,7 @@ from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
 from pyiceberg.types import LongType
 
 from tests.support.iceberg.pyarrow_tables import SCHEMA, ids, rows
-from tests.support.server import server_on_s3
+from tests.support.server import VENDING_ROLE, server_on_s3
 from tests.support.store.backends import MINISTACK
 
 if TYPE_CHECKING:
@@ -26,13 +26,12 @@ pytestmark = pytest.mark.slow
 
 OPERATOR = "a token for operators"
 READER = "a token for readers"
-ROLE = "arn:aws:iam::000000000000:role/vending"
 
 
 @pytest.fixture(scope="module")
 def guarded(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOnS3]:
     reader = {hashlib.sha256(READER.encode()).hexdigest(): {"name": "reader", "roles": []}}
-    variables = {"TURNSTILE_TOKENS": json.dumps(reader), "TURNSTILE_VENDING_ROLE": ROLE}
+    variables = {"TURNSTILE_TOKENS": json.dumps(reader), "TURNSTILE_VENDING_ROLE": VENDING_ROLE}
     endpoint = servers.get(MINISTACK).url
     with server_on_s3(tmp_path_factory.mktemp("guarded-iceberg"), endpoint, OPERATOR, variables) as running:
         yield running

@@ -18,14 +18,13 @@ from tests.support.flaky import Flaky
 from tests.support.journeys.lakes import Lakes
 from tests.support.journeys.places import Place
 from tests.support.journeys.stores import Stored
-from tests.support.server import aws_client
+from tests.support.server import VENDING_ROLE, aws_client
 from tests.support.stack import eventually
 from tests.support.store.backends import DYNOXIDE, MINISTACK, OBJS_TABLE, REFS_TABLE
 from tests.support.store.servers import Servers
 from turnstile_server import Server
 
 TOKEN = "a token of journeys"
-ROLE = "arn:aws:iam::000000000000:role/vending"
 KEYS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -126,7 +125,7 @@ def s3_vending_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store
     from turnstile_local import Stack
 
     home = tmp_path_factory.mktemp("s3-vending-stack")
-    with Stack.start(home, port=0, lake="s3://lake/warehouse", parameters={"VendingRole": ROLE}) as stack:
+    with Stack.start(home, port=0, lake="s3://lake/warehouse", parameters={"VendingRole": VENDING_ROLE}) as stack:
         place = Place(stack.url, stack.token or "", tmp_path_factory.mktemp("s3-vending-work"))
         keys = (stack.env["AWS_ACCESS_KEY_ID"], stack.env["AWS_SECRET_ACCESS_KEY"])
         with closing(Flaky(stack.s3_endpoint)) as clients:
@@ -136,7 +135,7 @@ def s3_vending_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store
 def _vending(store: str, clients: Flaky) -> dict[str, str]:
     """Clients get sessions of a role, for S3 behind their proxy."""
     return {
-        "TURNSTILE_VENDING_ROLE": ROLE,
+        "TURNSTILE_VENDING_ROLE": VENDING_ROLE,
         "AWS_ENDPOINT_URL_STS": store,
         "TURNSTILE_CLIENT_S3_ENDPOINT": clients.url,
     }

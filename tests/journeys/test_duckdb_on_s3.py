@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -14,7 +15,13 @@ import pytest
 from tests.support.clients import duck
 from tests.support.journeys.amazon import Amazon
 from tests.support.journeys.origins import SCHEMA, rows
-from tests.support.journeys.stores import LASTING, PASSING, Stored
+from tests.support.journeys.stores import (
+    LASTING,
+    PASSING,
+    Stored,
+    check_after_a_lasting_fault,
+    check_after_a_passing_fault,
+)
 
 QUICK = "s3_up"
 
@@ -85,22 +92,12 @@ def test_a_read_and_an_append_send_no_more_requests_than_these(stored: Stored, d
 
 @pytest.mark.parametrize("fault", PASSING)
 def test_rows_are_right_after_a_fault_that_passes(stored: Stored, db: Duck, table: str, fault: str) -> None:
-    PASSING[fault](stored.clients)
-    (rule,) = stored.clients.rules
-    db.append(table, 2)
-    assert rule.times == 0
-    stored.clients.lose_answers("GET /lake/")
-    assert db.ids(table) == [1, 2]
+    check_after_a_passing_fault(fault, stored.clients, partial(db.append, table), partial(db.ids, table))
 
 
 @pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.slow) for fault in LASTING])
 def test_a_fault_that_lasts_is_an_error_and_afterwards_rows_are_right(
     stored: Stored, db: Duck, table: str, fault: str
 ) -> None:
-    LASTING[fault](stored.clients)
-    with pytest.raises(duckdb.Error):
-        db.append(table, 2)
-    stored.clients.come_back()
-    assert db.ids(table) == [1]
-    db.append(table, 3)
-    assert db.ids(table) == [1, 3]
+    caught = check_after_a_lasting_fault(fault, stored.clients, partial(db.append, table), partial(db.ids, table))
+    assert isinstance(caught.value, duckdb.Error)

@@ -17,7 +17,13 @@ import turnstile_spark
 from tests.support.clients.delta_jvm import Client, Kernel, Table
 from tests.support.fakes import delta
 from tests.support.journeys.origins import SCHEMA, rows
-from tests.support.journeys.stores import LASTING, PASSING, Stored
+from tests.support.journeys.stores import (
+    LASTING,
+    PASSING,
+    Stored,
+    check_after_a_lasting_fault,
+    check_after_a_passing_fault,
+)
 from tests.support.server import REGION
 
 pytestmark = pytest.mark.slow
@@ -135,12 +141,7 @@ def test_a_read_and_an_append_send_no_more_requests_than_these(
 @pytest.mark.parametrize("fault", PASSING)
 @pytest.mark.parametrize("table", TABLES, indirect=True)
 def test_rows_are_right_after_a_fault_that_passes(table: SparkTable | JavaTable, stored: Stored, fault: str) -> None:
-    PASSING[fault](stored.clients)
-    (rule,) = stored.clients.rules
-    table.append(2)
-    assert rule.times == 0
-    stored.clients.lose_answers("GET /lake/")
-    assert table.ids() == [1, 2]
+    check_after_a_passing_fault(fault, stored.clients, table.append, table.ids)
 
 
 @pytest.mark.parametrize("fault", LASTING)
@@ -149,12 +150,6 @@ def test_a_fault_that_lasts_is_an_error_and_afterwards_rows_are_right(
     table: SparkTable | JavaTable, stored: Stored, fault: str
 ) -> None:
     """Spark's is one line, with the kind of the error."""
-    LASTING[fault](stored.clients)
-    with pytest.raises(Exception) as caught:
-        table.append(2)
+    caught = check_after_a_lasting_fault(fault, stored.clients, table.append, table.ids)
     if isinstance(table, SparkTable):
         assert "TURNSTILE_STORAGE" in str(caught.value).splitlines()[0], str(caught.value)[:1000]
-    stored.clients.come_back()
-    assert table.ids() == [1]
-    table.append(3)
-    assert table.ids() == [1, 3]

@@ -65,6 +65,10 @@ def aws_client(service: str, endpoint: str) -> Any:
     )
 
 
+VENDING_ROLE = "arn:aws:iam::000000000000:role/vending"
+"""Sessions of it are the keys that a server gives clients."""
+
+
 @contextmanager
 def server_on_s3(
     home: Path, endpoint: str, token: str | None = None, variables: Mapping[str, str] | None = None

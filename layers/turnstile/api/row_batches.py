@@ -1,5 +1,5 @@
-"""Adds batches of rows from a queue or a stream to their tables (docs/rows.md): one commit for a
-table, and no record twice.
+"""Adds batches of rows from a queue or a stream to their tables (docs/rows.md). A table gets one
+commit. A record is added once.
 
 The steps, for each table that the records of an event name, in their order:
 

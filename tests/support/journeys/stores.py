@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.support.flaky import Flaky
@@ -101,3 +102,30 @@ LASTING: Final[dict[str, Callable[[Flaky], None]]] = {
     "keys have expired": lambda proxy: proxy.refuse("", 400, "ExpiredToken", 1_000_000),
     "the endpoint is gone": lambda proxy: proxy.go_away(),
 }
+
+
+def check_after_a_passing_fault(
+    fault: str, proxy: Flaky, append: Callable[[int], object], ids: Callable[[], list[int]]
+) -> None:
+    """Row 2 is appended although ``fault`` meets the append, and read although an answer is
+    lost."""
+    PASSING[fault](proxy)
+    (rule,) = proxy.rules
+    append(2)
+    assert rule.times == 0
+    proxy.lose_answers("GET /lake/")
+    assert ids() == [1, 2]
+
+
+def check_after_a_lasting_fault(
+    fault: str, proxy: Flaky, append: Callable[[int], object], ids: Callable[[], list[int]]
+) -> pytest.ExceptionInfo[Exception]:
+    """Row 2 is refused while ``fault`` lasts, and row 3 is appended after it. Returns the error."""
+    LASTING[fault](proxy)
+    with pytest.raises(Exception) as caught:
+        append(2)
+    proxy.come_back()
+    assert ids() == [1]
+    append(3)
+    assert ids() == [1, 3]
+    return caught

@@ -181,9 +181,9 @@ def decode(raw: bytes, shape: type[T]) -> T:
     if not raw:
         raise InvalidRequest("the request has no body", field="body", remedy="send a JSON object")
     try:
-        return _decoder(shape).decode(raw)  # type: ignore[arg-type,no-any-return]
+        return _decode(raw, _decoder(shape))  # type: ignore[arg-type,no-any-return]
     except msgspec.ValidationError as error:
-        return _decode_without_nulls(raw, shape, str(error))
+        raise _misfit(str(error)) from None
     except (msgspec.DecodeError, UnicodeError) as error:
         remedy = "send one JSON object encoded as UTF-8"
         raise InvalidRequest(f"the body is not JSON in UTF-8: {error}", field="body", remedy=remedy) from None
@@ -191,38 +191,30 @@ def decode(raw: bytes, shape: type[T]) -> T:
         raise InvalidRequest("the body is nested too deeply", field="body", remedy="send flat JSON") from None
 
 
-def _decode_without_nulls(raw: bytes, shape: type[T], problem: str) -> T:
-    """Returns ``raw`` as ``shape`` without its null lists and maps, which are found one by one by
-    msgspec's ``problem``. Raises InvalidRequest as ``body``."""
-    null = _NULL.match(problem)
-    document = None if null is None else _document(raw)
+def _decode(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     for _ in range(_NULLS_MOST):
-        if null is None or not _remove(document, _STEP.findall(null["path"])):
-            break
         try:
-            return _decoder(shape).decode(msgspec.json.encode(document))  # type: ignore[arg-type,no-any-return]
+            return decoder.decode(raw)
         except msgspec.ValidationError as error:
-            problem = str(error)
-            null = _NULL.match(problem)
-    raise _misfit(problem)
+            raw = _without_null(raw, error)
+    return decoder.decode(raw)
 
 
-def _document(raw: bytes) -> Any:
-    """Returns ``raw`` as dicts and lists; None where it is nested too deeply, or no JSON."""
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
-def _remove(document: Any, steps: list[tuple[str, str]]) -> bool:
-    """Removes the null member at the end of a path; False where there is none."""
-    if document is None:
-        return False
-    for name, index in steps[:-1]:
-        document = document[name] if name else document[int(index)]
-    name = steps[-1][0]
-    return bool(name) and document.pop(name, True) is None
+def _without_null(raw: bytes, error: msgspec.ValidationError) -> bytes:
+    """Returns ``raw`` without the null list or map that ``error`` names. Raises ``error`` where it
+    names another problem."""
+    null = _NULL.match(str(error))
+    if null is None:
+        raise error
+    document = msgspec.json.decode(raw)
+    *above, (name, _) = _STEP.findall(null["path"])
+    parent = document
+    for member, index in above:
+        parent = parent[member or int(index)]
+    if not name or parent[name] is not None:
+        raise error
+    del parent[name]
+    return msgspec.json.encode(document)
 
 
 def _misfit(text: str) -> InvalidRequest:
