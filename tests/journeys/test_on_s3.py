@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.support.flaky import Flaky
 from tests.support.journeys.places import Failure
 from tests.support.journeys.stores import CLIENTS, LASTING, PASSING, Client, Stored
+from tests.support.stack import eventually
 from turnstile_client.errors import StorageFailure
 
 RUNNING = ("s3_up", "s3_serve", "s3_dynamodb", "s3_emulated")
@@ -103,3 +105,70 @@ def test_a_read_and_an_append_send_no_more_requests_than_these(
     stored.clients.seen.clear()
     CLIENTS[client].append(stored, table, [2])
     assert not stored.clients.methods() - Counter(OF_APPENDS[client]), stored.clients.seen
+
+
+@pytest.mark.parametrize(
+    "running", [pytest.param(one, marks=() if one == "s3_up" else pytest.mark.slow) for one in RUNNING[:3]]
+)
+def test_the_first_answer_to_each_write_of_the_server_is_lost_and_its_files_are_whole(
+    stored: Stored, running: str
+) -> None:
+    """Of publishing, the checkpoint, its pointer and the version checksum."""
+    client = CLIENTS["client"]
+    name = f"default.{stored.place.fresh('s3')}"
+    client.create(stored, name)
+    stored.servers.seen.clear()
+    stored.servers.lose_first_answers("PUT /lake/")
+    for id in range(2, 13):
+        client.append(stored, name, [id])
+    wait_for_writes(stored, ".json", ".checkpoint.parquet", "/_last_checkpoint", ".crc")
+    stored.servers.come_back()
+    assert client.read(stored, name) == list(range(1, 13))
+    loaded = stored.place.ask("GET", f"/v1/catalogs/main/namespaces/default/tables/{name.partition('.')[2]}")
+    verified = stored.place.ask("GET", f"/v1/tables/{loaded['table_id']}/verification")
+    assert (verified["last"], verified["deviations"]) == (12, [])
+
+
+def wait_for_writes(stored: Stored, *ends: str) -> None:
+    """Waits until the server has repeated a PUT of a file of each name that ends like this."""
+
+    def repeated(end: str) -> bool:
+        lines = Counter(line for line in list(stored.servers.seen) if line.startswith("PUT ") and line.endswith(end))
+        return any(count > 1 for count in lines.values())
+
+    for end in ends:
+        eventually(partial(repeated, end), what=f"a repeated PUT of *{end}")
+
+
+@pytest.mark.parametrize(
+    "running", [pytest.param(one, marks=() if one == "s3_up" else pytest.mark.slow) for one in RUNNING[:3]]
+)
+def test_a_plan_without_an_index_reads_each_commit_once(stored: Stored, running: str) -> None:
+    """A later plan lists the log, and reads the commits that it has not read yet."""
+    client = CLIENTS["client"]
+    name = f"default.{stored.place.fresh('s3')}"
+    client.create(stored, name)
+    client.append(stored, name, [2])
+    wait_until_published(stored, name)
+    assert [requests_of_read(stored, name) for _ in range(2)] == [{"list": 1, "commit": 3}, {"list": 1}]
+    client.append(stored, name, [3])
+    wait_until_published(stored, name)
+    assert [requests_of_read(stored, name) for _ in range(2)] == [{"list": 1, "commit": 1}, {"list": 1}]
+
+
+def wait_until_published(stored: Stored, name: str) -> None:
+    path = f"/v1/catalogs/main/namespaces/default/tables/{name.partition('.')[2]}"
+
+    def is_published() -> bool:
+        loaded = stored.place.ask("GET", path)
+        return bool(loaded["latest"] == loaded["floor"])
+
+    eventually(is_published, what=f"{name} is published")
+
+
+def requests_of_read(stored: Stored, name: str) -> Counter[str]:
+    """The server's requests to the store while the plain client reads."""
+    stored.servers.seen.clear()
+    CLIENTS["client"].read(stored, name)
+    kinds = (("?list-type=", "list"), ("/_delta_log/0000", "commit"), ("", "other"))
+    return Counter(next(kind for text, kind in kinds if text in line) for line in stored.servers.seen)

@@ -20,7 +20,8 @@ _OF_A_CONNECTION = frozenset(("connection", "keep-alive", "transfer-encoding", "
 
 @dataclass
 class Rule:
-    """What happens to the next ``times`` requests whose ``METHOD path`` contains ``match``."""
+    """What happens to the next ``times`` requests whose ``METHOD path`` contains ``match``.
+    ``once_each``: only to the first request of each ``METHOD path``."""
 
     match: str
     times: int
@@ -29,6 +30,7 @@ class Rule:
     refusal: tuple[int, str] | None = None
     hang_up: bool = False
     before: Callable[[], None] | None = None
+    once_each: bool = False
 
 
 @dataclass
@@ -75,6 +77,11 @@ class Flaky:
         """The server carries these requests out; the client never hears of it."""
         self.rules.append(Rule(match, times, lose_answer=True))
 
+    def lose_first_answers(self, match: str) -> None:
+        """As ``lose_answers``, for the first request of each ``METHOD path``: its repetition is
+        answered."""
+        self.rules.append(Rule(match, 1_000_000, lose_answer=True, once_each=True))
+
     def fail(self, match: str, status: int, type: str, times: int = 1, **more: Any) -> None:
         """These requests never reach the server."""
         body = {"error": {"type": type, "message": "said the flaky proxy", "code": status, **more}}
@@ -99,9 +106,10 @@ class Flaky:
 
     def _take(self, what: str) -> Rule | None:
         with self._lock:
+            is_first = what not in self.seen
             self.seen.append(what)
             for rule in self.rules:
-                if rule.times > 0 and rule.match in what:
+                if rule.times > 0 and rule.match in what and (is_first or not rule.once_each):
                     rule.times -= 1
                     return rule
         return None

@@ -47,7 +47,7 @@ from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import MAX_VERSION, published_path, staged_path
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import BATCH_GET_MAX, PIECE_BYTES, LogStorage, Stat, World
+from turnstile.store.ports import BATCH_GET_MAX, PIECE_BYTES, LogStorage, Stat, World, has_content
 
 _FILES = 10_000
 _WRITE_ATTEMPTS = 3
@@ -463,10 +463,7 @@ def _put(storage: LogStorage, path: str, content: bytes) -> None:
     """Creates the file, or sees that it holds ``content``; several times, as a client's own copy
     may still be growing."""
     for _ in range(_WRITE_ATTEMPTS):
-        if storage.put_if_absent(path, content):
-            return
-        file = storage.read(path, len(content) + 1)
-        if file is not None and file[0] == content:
+        if storage.put_if_absent(path, content) or has_content(storage, path, content):
             return
     raise StorageFault(
         f"{path} holds other bytes than were ratified under this name",

@@ -27,7 +27,7 @@ from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, MissingBucket, NotFound, StorageFault, TooLarge
 from turnstile.store.core.limits import escaped_size, response_size
 from turnstile.store.core.locations import normalise
-from turnstile.store.ports import Ids, LogStorage, Storages
+from turnstile.store.ports import Ids, LogStorage, Storages, has_content
 
 MAX_BYTES: Final = 5_500_000
 """Bytes of a metadata file, counted as in a response that carries it (``store.core.limits``): about
@@ -272,7 +272,7 @@ def _put(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> None:
         done += storage.put_in_order(files[done:]) if len(files) > 1 else storage.put_if_absent(*files[0])
         if done < len(files):
             name, raw = files[done]
-            if (storage.read(name, len(raw) + 1) or (b"",))[0] != raw:
+            if not has_content(storage, name, raw):
                 raise StorageFault(f"{name} exists", remedy="send the same request again")
             done += 1
 

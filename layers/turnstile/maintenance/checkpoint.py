@@ -7,8 +7,9 @@
 
 A crash after any step leaves a table that is read as before, or from the checkpoint. Two workers
 with the same version write the same name: the first one counts, and both hold the same state, less
-tombstones that expired in between. Files are written while the state is read: one row group is in
-memory.
+tombstones that expired in between. A file that is there after all, with the size (V2: the bytes)
+of the one that was sent, is this worker's: the answer to its first attempt was lost. Files are
+written while the state is read: one row group is in memory.
 
 Sources: Delta protocol, "Checkpoints", "V2 Spec", "Sidecar Files", "Last Checkpoint File".
 """
@@ -39,7 +40,7 @@ from turnstile.maintenance.core.upkeep import Upkeep
 from turnstile.maintenance.state import TableState
 from turnstile.store.core.names import LOG
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import Ids, LogStorage
+from turnstile.store.ports import Ids, LogStorage, has_content
 
 SIDECAR_ACTIONS: Final = 50_000
 """Actions of one sidecar, about; Delta's own number."""
@@ -97,10 +98,12 @@ class CheckpointWriter:
                     yield _batch(schema, action, other_array(action, bodies))
             yield from self._files(schema, now_ms)
 
-        if not self._storage.put_if_absent(path, parquet_pieces(schema, batches(), self._upkeep.codec, guard)):
+        sent = _Counted(parquet_pieces(schema, batches(), self._upkeep.codec, guard))
+        created = self._storage.put_if_absent(path, sent)
+        stat = self._storage.stat(path)
+        if not created and (stat is None or stat.size != sent.size):
             return None
         self._faults("checkpoint.written")
-        stat = self._storage.stat(path)
         size, at_ms = (stat.size, stat.modified_ms) if stat is not None else (0, now_ms)
         actions = self.totals.actions + sum(map(len, other.values()))
         return WrittenCheckpoint(version, actions, self.totals.adds, size, name, size, at_ms, unique=False)
@@ -124,7 +127,7 @@ class CheckpointWriter:
         actions += [{"sidecar": sidecar} for sidecar in sidecars]
         content = b"\n".join(map(msgspec.json.encode, actions)) + b"\n"
         guard()
-        if not self._storage.put_if_absent(path, content):
+        if not self._storage.put_if_absent(path, content) and not has_content(self._storage, path, content):
             return None
         self._faults("checkpoint.written")
         stat = self._storage.stat(path)
@@ -239,6 +242,19 @@ def parquet_pieces(
             yield sink.take()
         guard()
     yield sink.take()
+
+
+class _Counted:
+    """Pieces of a file; ``size`` is the number of bytes that were taken of them."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self.size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self.size += len(piece)
+            yield piece
 
 
 class _Sink(io.RawIOBase):

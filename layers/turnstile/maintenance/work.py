@@ -32,6 +32,7 @@ from turnstile.coordination.heartbeat import LEASE_MS, Heartbeat
 from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
+from turnstile.delta.log.cached_commits import CachedCommits, CommitCache
 from turnstile.delta.log.files import list_log
 from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.beating import BeatingStorage
@@ -50,6 +51,8 @@ TERM_MS: Final = 15 * 60_000
 is shorter."""
 MARGIN_MS: Final = 60_000
 """Kept of it: no file comes to be later than that before its end."""
+COMMIT_BYTES: Final = 8 * 1024 * 1024
+"""Commits that an attempt remembers: state, checkpoint and compaction each need them."""
 PUBLISHED: Final = "turnstile.table.published"
 GONE: Final = "turnstile.table.dropped"
 TARGET: Final = "(maintenance)"
@@ -238,7 +241,8 @@ class _Work:
         self._heartbeat = heartbeat
         self._faults = faults
         self._began_ms = heartbeat.attempt.task.began
-        self._storage: LogStorage = BeatingStorage(world.storages.open(head.location), heartbeat.beat)
+        storage = BeatingStorage(world.storages.open(head.location), heartbeat.beat)
+        self._storage: LogStorage = CachedCommits(storage, head.location, CommitCache(COMMIT_BYTES))
         self._checkpoints: list[int] = []
         self._checksums: list[int] = []
         self._compactions: list[tuple[int, int]] = []

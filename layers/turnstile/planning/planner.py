@@ -25,6 +25,7 @@ from pyarrow import compute
 
 from turnstile.delta.commits import check_readable
 from turnstile.delta.core.head import TableHead, tail_by_version
+from turnstile.delta.log.cached_commits import CachedCommits, CommitCache
 from turnstile.delta.past import version_at
 from turnstile.delta.soundness.judge import ratified_sizes
 from turnstile.maintenance.core.upkeep import upkeep_of
@@ -47,6 +48,8 @@ from turnstile_predicates.file_stats import TableSchema
 
 CACHE_BYTES: Final = 256 * 1024 * 1024
 """Leaves that a process remembers."""
+COMMIT_BYTES: Final = 32 * 1024 * 1024
+"""Published commits that a process remembers for plans without an index."""
 VIEWS: Final = 64
 """Versions of tables in a process's cache: roots, deltas and later changes."""
 TABLES: Final = 1_000
@@ -101,12 +104,13 @@ class IndexedVersion(msgspec.Struct, frozen=True):
 
 
 class Planner:
-    """Plans scans. One per process: it remembers leaves and roots, which never change."""
+    """Plans scans. One per process: it remembers leaves, roots and commits, which never change."""
 
     def __init__(self, world: World, *, cache_bytes: int = CACHE_BYTES, readers: int = READERS) -> None:
         self._world = world
         self._readers = readers
         self._leaves = Lru[tuple[str, str], Leaf](cache_bytes)
+        self._commits = CommitCache(COMMIT_BYTES)
         self._roots = Lru[str, StoredRoot](VIEWS)
         self._views = Lru[tuple[str, str, int, int], _View](VIEWS)
         self._used = Lru[str, _Used](TABLES)
@@ -186,7 +190,7 @@ class Planner:
         to be whole, and the pages after it with the same one, and with the state of the same
         version: later publications are read as changes after it.
         """
-        storage = self._world.storages.open(table.location)
+        storage = CachedCommits(self._world.storages.open(table.location), table.location, self._commits)
         published = min(version, table.floor)
         ratified = ratified_sizes(table)
         if question.position is not None:

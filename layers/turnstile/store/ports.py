@@ -318,6 +318,47 @@ def put_one_by_one(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> i
     return len(files)
 
 
+class ForwardingStorage:
+    """``LogStorage`` that forwards each call to another one; subclasses change some of them."""
+
+    def __init__(self, inner: LogStorage) -> None:
+        self._inner = inner
+
+    def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
+        return self._inner.read(path, limit, offset)
+
+    def stat(self, path: str) -> Stat | None:
+        return self._inner.stat(path)
+
+    def put_if_absent(self, path: str, content: bytes | Iterable[bytes]) -> bool:
+        return self._inner.put_if_absent(path, content)
+
+    def replace(self, path: str, content: bytes) -> None:
+        self._inner.replace(path, content)
+
+    def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
+        return self._inner.put_in_order(files)
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
+        return self._inner.list(prefix, after)
+
+    def list_all(self) -> Iterator[Stat]:
+        return self._inner.list_all()
+
+    def left_overs(self, before_ms: int) -> Iterator[Stat]:
+        return self._inner.left_overs(before_ms)
+
+    def delete(self, path: str) -> None:
+        self._inner.delete(path)
+
+
+def has_content(storage: LogStorage, path: str, content: bytes) -> bool:
+    """Whether there is a file at ``path`` with exactly these bytes. A file of a new name that was
+    said to exist, and has them, was created by an attempt of which the answer was lost."""
+    file = storage.read(path, len(content) + 1)
+    return file is not None and file[0] == content
+
+
 # -- passes over many rows ---------------------------------------------------------------------------------------------
 # Long work in batches: bounded memory, progress, and little to repeat after a crash.
 
