@@ -81,7 +81,9 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
     ("clone", "java_reads"): Refused("is a clone, pinned to version", "no: Unity's API does not show clones"),
     ("clone", "java_appends"): Refused("is a clone, pinned to version", "no: Unity's API does not show clones"),
     ("clone", "duckdb_reads"): Refused("does not exist", "no: Unity's API does not show clones"),
-    ("clone", "pyiceberg_reads"): Refused("read snapshot 3 of its source", "refused: read that snapshot of its source"),
+    ("clone", "pyiceberg_reads"): Refused(
+        "of its source, or the clone with turnstile_spark", "refused: read that snapshot of its source"
+    ),
     ("clone", "spark_writes"): Refused("writes are its source's", _CLONE.shown),
     ("clone", "spark_optimizes"): Refused("this is its source's log", _CLONE.shown),
     **{("external", use): _OUTSIDE for use in USES if use not in ("duckdb_reads", "found", "undropped", "renamed")},

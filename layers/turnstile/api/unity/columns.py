@@ -28,6 +28,9 @@ _PRIMITIVE: Final = re.compile(r"[a-z][a-z_]*(\([^()]{1,100}\))?")
 _MAX_DEPTH: Final = 60
 
 _TEXT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_DUCKDB: Final = frozenset({
+    "byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp", "void",
+})  # fmt: skip
 _NAME: Final = {"integer": "INT", "void": "NULL", "varchar": "STRING", "udt": "USER_DEFINED_TYPE"}
 _NAMES: Final = frozenset({
     "BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "STRING",
@@ -260,6 +263,28 @@ def type_text(type: Any) -> str:
             members = ",".join(f"{field['name']}:{type_text(field['type'])}" for field in type["fields"])
             return f"struct<{members}>"
     return str(type.get("type"))
+
+
+def is_read_by_duckdb(infos: Iterable[ColumnInfo]) -> bool:
+    """Whether DuckDB's ``unity_catalog`` (1.5) can parse the types of all columns. It parses those
+    of every table of a list, and a type that it does not know is an error for the whole schema.
+    Source: its ``uc_utils.cpp``.
+    """
+    return all(_is_parsed(msgspec.json.decode(info.type_json or "{}").get("type")) for info in infos)
+
+
+def _is_parsed(type: Any, *, in_pair: bool = False) -> bool:
+    """``in_pair``: it is a part of a map or struct, where a decimal's comma ends it."""
+    if isinstance(type, str):
+        return type in _DUCKDB or (type.startswith("decimal(") and not in_pair)
+    if not isinstance(type, dict):
+        return False
+    if type.get("type") == "array":
+        return _is_parsed(type["elementType"], in_pair=in_pair)
+    fields = type.get("fields", ())
+    parts = [type["keyType"], type["valueType"]] if type.get("type") == "map" else [field["type"] for field in fields]
+    are_plain = not any(set(",:<>") & set(field["name"]) for field in fields)
+    return bool(parts) and are_plain and all(_is_parsed(part, in_pair=True) for part in parts)
 
 
 def to_fields(infos: Sequence[ColumnInfo]) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:

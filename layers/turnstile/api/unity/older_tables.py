@@ -71,7 +71,10 @@ def unity_tables() -> older_api.Tables:
         requests.required_member("catalog_name"), requests.required_member("schema_name")
     )
     size = page_size(FIRST_PAGE)
-    token = query().text("page_token")
+    return _for_client(_page_of_tables(catalog, path, size, query().text("page_token")))
+
+
+def _page_of_tables(catalog: str, path: Path, size: int, token: str | None) -> older_api.Tables:
     if token is not None and token.startswith(_VIEWS):
         return _views(catalog, path, token.removeprefix(_VIEWS), size)
     view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
@@ -242,6 +245,18 @@ def _info(names: tuple[str, Path, str], loader: Loader) -> older_api.TableInfo:
     catalog, _, rest = entry.name.partition(".")
     schema, _, name = rest.rpartition(".")
     return older_api.coordinated_table(catalog, schema, name, entry, metadata, owner=_owner(names))
+
+
+def _for_client(page: older_api.Tables) -> older_api.Tables:
+    """The page without the columns of tables that DuckDB cannot read, if it is for DuckDB: with
+    them it reads no table of the schema."""
+    if not current().headers.get("user-agent", "").startswith("duckdb/"):
+        return page
+    tables = [
+        table if columns.is_read_by_duckdb(table.columns) else msgspec.structs.replace(table, columns=[])
+        for table in page.tables
+    ]
+    return older_api.Tables(tables, page.next_page_token)
 
 
 def _narrow(table: older_api.TableInfo) -> older_api.TableInfo:

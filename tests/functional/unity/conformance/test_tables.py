@@ -1,11 +1,14 @@
-"""The Delta API: load, exists, delete, rename and metrics."""
+"""The Delta API: load, exists, delete, rename and metrics; lists of the older API for DuckDB."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from tests.support.conformance.cases import covers
-from tests.support.unity import SCHEMA, T1, V1, Unity, refused
+from tests.support.unity import SCHEMA, T1, V1, B, Unity, refused
+from turnstile.api.unity.columns import is_read_by_duckdb, to_infos
 
 INVALID = "InvalidParameterValueException"
 
@@ -68,3 +71,50 @@ def test_metrics_are_judged_and_forgotten(unity: Unity) -> None:
     refused(unity.post(f"{T1}/metrics", {"table-id": "x", "report": report}), 400, INVALID)
     refused(unity.post(f"{T1}/metrics", {"report": report}), 400, INVALID)
     refused(unity.post(f"{SCHEMA}/tables/t2/metrics", {"table-id": "x", "report": {}}), 404, "NoSuchTableException")
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{"name": name, "type": type} for name, type in fields.items()]}
+
+
+def array(type: Any) -> dict[str, Any]:
+    return {"type": "array", "elementType": type}
+
+
+def map_of(type: Any) -> dict[str, Any]:
+    return {"type": "map", "keyType": "string", "valueType": type}
+
+
+@pytest.mark.parametrize(
+    "type",
+    ["long", "void", "decimal(10,2)", array("decimal(10,2)"), map_of(array("integer")), struct(a=struct(b="date"))],
+)
+def test_duckdb_parses_these_types(type: Any) -> None:
+    assert is_read_by_duckdb(to_infos([{"name": "c", "type": type}], []))
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        "timestamp_ntz", "variant", "interval day to second", "string collate UTF8_LCASE", "geometry(4326)",
+        {"type": "udt", "class": "x"}, array("timestamp_ntz"), map_of("decimal(10,2)"), struct(a=array("decimal(3,1)")),
+        struct(), struct(**{"a,b": "long"}),
+    ],
+)  # fmt: skip
+def test_duckdb_parses_none_of_these_types(type: Any) -> None:
+    assert not is_read_by_duckdb(to_infos([{"name": "a", "type": "long"}, {"name": "c", "type": type}], []))
+
+
+def test_lists_for_duckdb_have_no_columns_of_tables_that_it_cannot_read() -> None:
+    """It parses the columns of all tables of a schema, and ends at a type that it does not know."""
+    unity = Unity()
+    unity.external("e1", "s3://other/e1", columns=[{"name": "a", "type_name": "LONG", "position": 0}])
+    unity.external("e2", "s3://other/e2", columns=[{"name": "a", "type_name": "TIMESTAMP_NTZ", "position": 0}])
+
+    def columns(agent: str) -> dict[str, int]:
+        query = {"catalog_name": "main", "schema_name": "sales"}
+        answer = unity.call("GET", f"{B}/tables", query=query, headers={"User-Agent": agent})
+        return {table["name"]: len(table["columns"]) for table in answer.json["tables"]}
+
+    assert columns("duckdb/v1.5.5(linux_amd64) python/3.11") == {"e1": 1, "e2": 0}
+    assert columns("unitycatalog-python") == {"e1": 1, "e2": 1}
