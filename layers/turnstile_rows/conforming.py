@@ -14,7 +14,7 @@ from pyarrow import types
 
 from turnstile_rows.converting import convert
 from turnstile_rows.errors import DataMismatch
-from turnstile_rows.schemas import check_names, is_list
+from turnstile_rows.schemas import check_distinct, is_list
 
 #: Rows that are cast at once, so that a text column of one large chunk is never copied whole.
 ROWS_AT_ONCE: Final = 131_072
@@ -27,7 +27,7 @@ class Conformer:
     """
 
     def __init__(self, given: pa.Schema, wanted: pa.Schema, defaulted: Collection[str] = ()) -> None:
-        check_names(given.names, "the data's column")
+        check_distinct(given.names, "the data's column")
         places = {name.lower(): at for at, name in enumerate(given.names)}
         unknown = places.keys() - {name.lower() for name in wanted.names}
         if unknown:

@@ -41,7 +41,7 @@ WRITABLE: Final = frozenset({
     "inCommitTimestamp",
     "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns",
     "allowColumnDefaults",
-    "domainMetadata", "clustering",
+    "domainMetadata", "clustering", "typeWidening", "typeWidening-preview",
 })  # fmt: skip
 #: Members of a column's metadata with which values are computed or judged by expressions of SQL.
 _COMPUTED: Final = {

@@ -90,17 +90,24 @@ def delta_schema(schema: pa.Schema) -> dict[str, Any]:
 
 
 def check_names(names: Iterable[str], what: str) -> None:
-    """Raises :class:`DataMismatch` for a name that Delta's tables cannot have, or two that differ
-    in case only."""
-    seen = dict[str, str]()
+    """Raises :class:`DataMismatch` for a name that a new column cannot have, or two that differ in
+    case only."""
+    names = list(names)
     for name in names:
         if _NO_NAME.search(name):
             raise DataMismatch(
                 f"{what} {name[:200]!r}: a name has none of ' ,;{{}}()=', no tab and no line feed, and is not empty"
             )
+    check_distinct(names, what)
+
+
+def check_distinct(names: Iterable[str], what: str) -> None:
+    """Raises :class:`DataMismatch` for two names that differ in case only."""
+    seen = set[str]()
+    for name in names:
         if name.lower() in seen:
             raise DataMismatch(f"{what} {name[:200]!r} is there twice: names are compared without regard to case")
-        seen[name.lower()] = name
+        seen.add(name.lower())
 
 
 def _delta_field(field: pa.Field, above: str) -> dict[str, Any]:
