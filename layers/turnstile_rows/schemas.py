@@ -112,7 +112,16 @@ def check_distinct(names: Iterable[str], what: str) -> None:
 
 def _delta_field(field: pa.Field, above: str) -> dict[str, Any]:
     name = f"{above}{field.name}"
-    return {"name": field.name, "type": _delta_type(field.type, name), "nullable": field.nullable, "metadata": {}}
+    type = _delta_type(field.type, name)
+    return {"name": field.name, "type": type, "nullable": field.nullable, "metadata": _comment(field)}
+
+
+def _comment(field: pa.Field) -> dict[str, str]:
+    """The comment of a column, which Spark calls ``comment`` in Arrow's metadata and Iceberg
+    ``doc``."""
+    metadata = field.metadata or {}
+    comment = metadata.get(b"comment", metadata.get(b"doc", b"")).decode(errors="replace")
+    return {"comment": comment} if comment else {}
 
 
 def _delta_type(type: pa.DataType, name: str) -> Any:

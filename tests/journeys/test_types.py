@@ -13,7 +13,7 @@ import pytest
 from tests.support.journeys import typed
 from tests.support.journeys.judging import Tables, judge
 from tests.support.journeys.lakes import Lakes
-from tests.support.journeys.origins import client
+from tests.support.journeys.origins import client, iceberg_catalog
 from tests.support.journeys.places import Journey, Place
 from tests.support.journeys.uses import duckdb_reads, pyiceberg_reads
 from turnstile_client import connect
@@ -78,3 +78,16 @@ def test_local_times_are_the_same_for_spark(lakes: Lakes, spark: Any) -> None:
     journey = local_times(place)
     found = spark.sql(f"SELECT local FROM {lake.name}.{journey.name} ORDER BY id").collect()
     assert [row.local for row in found] == typed.LOCAL_TIMES
+
+
+def test_comments_of_a_table_and_its_columns_are_the_same_for_every_client(up: Place) -> None:
+    name = f"default.{up.fresh('commented')}"
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"comment": "the key"})])
+    with connect(up.url) as lake:
+        lake.create(name, schema, comment="orders of a day")
+    by_unity = up.ask("GET", f"/api/2.1/unity-catalog/tables/main.{name}")
+    assert (by_unity["comment"], by_unity["columns"][0]["comment"]) == ("orders of a day", "the key")
+    by_iceberg = iceberg_catalog(up).load_table(name)
+    assert (by_iceberg.properties["comment"], by_iceberg.schema().fields[0].doc) == ("orders of a day", "the key")
+    loaded = up.ask("GET", f"/v1/catalogs/main/namespaces/default/tables/{name.partition('.')[2]}")
+    assert loaded["metadata"]["comment"] == "orders of a day"

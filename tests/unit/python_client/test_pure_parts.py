@@ -226,3 +226,11 @@ def test_a_schema_of_arrow_comes_back_from_deltas_json() -> None:
         delta_schema(pa.schema([("d", pa.duration("s"))]))
     with pytest.raises(DataMismatch, match="a name has none of"):
         delta_schema(pa.schema([("a b", pa.int32())]))
+
+
+def test_comments_of_arrow_columns_are_comments_of_the_table() -> None:
+    place = pa.struct([pa.field("lat", pa.float64(), metadata={"doc": "degrees"})])
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"comment": "key"}), pa.field("place", place)])
+    id, made = delta_schema(schema)["fields"]
+    assert id["metadata"] == {"comment": "key"} and made["metadata"] == {}
+    assert made["type"]["fields"][0]["metadata"] == {"comment": "degrees"}

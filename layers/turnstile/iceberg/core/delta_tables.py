@@ -143,6 +143,9 @@ def iceberg_metadata(source: DeltaSource) -> TableMetadata:
         for name, text in (source.metadata.get("configuration") or {}).items()
         if not name.startswith(("delta.", "write.", "read.", "commit.", "schema.", "turnstile."))
     }
+    comment = source.metadata.get("description")
+    if isinstance(comment, str) and comment:
+        properties.setdefault("comment", comment)
     properties |= {
         NAME_MAPPING: msgspec.json.encode(columns.name_mapping()).decode(),
         "gc.enabled": "false",
