@@ -84,15 +84,23 @@ def external(place: Place) -> Journey:
     return Journey(place, f"default.{name}", list(FIRST))
 
 
-def clone(place: Place) -> Journey:
+def two_files(place: Place, namespace: str) -> Journey:
+    """A table that maintenance would compact if a clone could be written."""
+    made = client(place, namespace)
+    with connect(place.url, token=place.token or None) as lake:
+        lake.table(made.name).append(rows([3]))
+    made.ids.append(3)
+    return made
+
+
+def clone(place: Place, make: Callable[[Place, str], Journey] = two_files) -> Journey:
+    """The clone of a namespace with the table that ``make`` makes in it."""
     source = place.fresh("source")
     copy = place.fresh("copy")
     place.ask("POST", NAMESPACES, {"name": source})
-    made = client(place, source)
-    with connect(place.url, token=place.token or None) as lake:
-        lake.table(made.name).append(rows([3]))  # two files, which would be compacted if a clone could be written
+    made = make(place, source)
     place.ask("POST", "/v1/catalogs/main/clones", {"from": source, "to": copy})
-    return Journey(place, f"{copy}.{made.name.partition('.')[2]}", [*FIRST, 3])
+    return Journey(place, f"{copy}.{made.name.partition('.')[2]}", made.ids)
 
 
 def iceberg_catalog(place: Place, **more: str) -> RestCatalog:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from tests.support.clients import duck
 from tests.support.fakes import delta
+from tests.support.journeys import origins
 from tests.support.journeys.foreign import field, metadata, protocol
 from tests.support.journeys.origins import iceberg_catalog
 from tests.support.journeys.places import NAMESPACES, Journey, Place
@@ -139,12 +140,7 @@ def imported(place: Place) -> Journey:
 
 
 def clone(place: Place) -> Journey:
-    source = place.fresh("source")
-    copy = place.fresh("copy")
-    place.ask("POST", NAMESPACES, {"name": source})
-    made = client(place, source)
-    place.ask("POST", "/v1/catalogs/main/clones", {"from": source, "to": copy})
-    return Journey(place, f"{copy}.{made.name.partition('.')[2]}", made.ids)
+    return origins.clone(place, client)
 
 
 def iceberg(place: Place) -> Journey:
