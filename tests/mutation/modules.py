@@ -225,10 +225,17 @@ MODULES: Final = {
         ("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.maintenance.checkpoint": Mutated(
-        ("unit/maintenance/test_checkpoint.py", "unit/maintenance/test_work.py"),
+        (
+            "unit/maintenance/test_checkpoint.py",
+            "unit/maintenance/test_work.py",
+            "functional/damage/test_lost_answers_of_files.py",
+        ),
         writes=False,
         decides=True,
         guards=True,
+    ),
+    "turnstile.delta.log.cached_commits": Mutated(
+        ("unit/delta/test_cached_commits.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.maintenance.work": Mutated(("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.policies": Mutated(("unit/maintenance/test_policies.py",), writes=False, decides=True),

@@ -99,14 +99,15 @@ class CheckpointWriter:
             yield from self._files(schema, now_ms)
 
         sent = _Counted(parquet_pieces(schema, batches(), self._upkeep.codec, guard))
-        created = self._storage.put_if_absent(path, sent)
+        self._storage.put_if_absent(path, sent)
         stat = self._storage.stat(path)
-        if not created and (stat is None or stat.size != sent.size):
+        if stat is None or stat.size != sent.size:
             return None
         self._faults("checkpoint.written")
-        size, at_ms = (stat.size, stat.modified_ms) if stat is not None else (0, now_ms)
-        actions = self.totals.actions + sum(map(len, other.values()))
-        return WrittenCheckpoint(version, actions, self.totals.adds, size, name, size, at_ms, unique=False)
+        count = self.totals.actions + sum(map(len, other.values()))
+        return WrittenCheckpoint(
+            version, count, self.totals.adds, stat.size, name, stat.size, stat.modified_ms, unique=False
+        )
 
     def _write_v2(self, now_ms: int, guard: Guard) -> WrittenCheckpoint | None:
         version = self._state.version

@@ -45,7 +45,9 @@ def test_parts_of_a_file_large_commits_and_files_that_were_not_listed_are_read_e
     inner = storages.open(PLACE)
     inner.put_if_absent(published_path(0), b"zero")
     inner.put_if_absent(published_path(1), b"x" * (LARGEST + 1))
-    storage = opened(storages, CommitCache(10 * LARGEST))
+    cache = CommitCache(10 * LARGEST)
+    opened(storages, cache).read(published_path(0))
+    storage = opened(storages, cache)
     inner.put_if_absent(published_path(2), b"two")
     storages.requests.clear()
     for _ in range(2):
@@ -65,3 +67,20 @@ def test_a_file_that_changes_between_listing_and_reading_is_not_kept_under_the_l
     for _ in range(2):
         assert storage.read(published_path(0))[0] == b"longer"  # type: ignore[index]
     assert storages.requests[-2:] == ["read", "read"]
+
+
+def test_a_file_of_the_largest_size_is_kept_and_served_for_a_limit_of_its_size() -> None:
+    storages = FakeStorages(FakeClock())
+    storages.open(PLACE).put_if_absent(published_path(0), b"x" * LARGEST)
+    storage = opened(storages, CommitCache(LARGEST))
+    for _ in range(2):
+        assert storage.read(published_path(0), LARGEST)[0] == b"x" * LARGEST  # type: ignore[index]
+    assert storages.requests == ["read"]
+
+
+def test_a_file_that_goes_between_listing_and_reading_is_missing() -> None:
+    storages = FakeStorages(FakeClock())
+    storages.open(PLACE).put_if_absent(published_path(0), b"zero")
+    storage = opened(storages, CommitCache(1000))
+    storages.open(PLACE).delete(published_path(0))
+    assert storage.read(published_path(0)) is None

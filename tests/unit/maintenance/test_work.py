@@ -612,3 +612,28 @@ def test_a_pass_over_all_leaves_out_tables_that_are_not_active(table: Table) -> 
     busy(table, 12)
     table.world.refs.rows[table.key]["state"] = "stuck"
     assert list(Maintainer(table.world).maintain_all(lambda: True)) == []
+
+
+@pytest.mark.parametrize("fate", ["taken", "removed"])
+def test_i15_no_pointer_leads_to_a_checkpoint_that_is_another_workers_or_gone(
+    any_table: Table, monkeypatch: pytest.MonkeyPatch, fate: str
+) -> None:
+    """The name is taken right before this worker's file is created, or the file is removed at
+    once."""
+    busy(any_table, 12)
+    put = FakeStorage.put_if_absent
+
+    def meets(self: FakeStorage, path: str, content: Any) -> bool:
+        is_checkpoint = ".checkpoint." in path
+        if is_checkpoint and fate == "taken":
+            put(self, path, b"another worker's")
+        created = put(self, path, content)
+        if is_checkpoint and fate == "removed":
+            self.delete(path)
+            return False
+        return created
+
+    monkeypatch.setattr(FakeStorage, "put_if_absent", meets)
+    done = Maintainer(any_table.world).maintain(any_table.id)
+    assert (done.outcome, done.checkpoints, done.checksums) == ("done", (), ())
+    assert any_table.storage.stat(f"{LOG}_last_checkpoint") is None

@@ -1,4 +1,4 @@
-"""Published commits that are read once, although several passes over a log need them."""
+"""Small files of a log, above all commits, that are read once although several passes need them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from turnstile.store.cache import Lru
-from turnstile.store.core.names import LOG
 from turnstile.store.ports import ForwardingStorage, LogStorage, Stat
 
 LARGEST: Final = 1024 * 1024
-"""Larger commits are read each time."""
+"""Larger files are read each time."""
 
 CommitCache = Lru[tuple[str, str, int, int], bytes]
-"""Commits by location, path, size and time."""
+"""Files by location, path, size and time."""
 
 
 class CachedCommits(ForwardingStorage):
-    """The storage of the table at ``location`` for one operation. A commit that is in ``cache`` is
+    """The storage of the table at ``location`` for one operation. A file that is in ``cache`` is
     not read again where the operation's own listing of the log shows the same size and time: a
     commit never changes, and a damaged one has another time.
     """
@@ -30,7 +29,7 @@ class CachedCommits(ForwardingStorage):
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         for stat in super().list(prefix, after):
-            if stat.path.startswith(LOG) and stat.path.endswith(".json") and stat.size <= LARGEST:
+            if stat.size <= LARGEST:
                 self._listed[stat.path] = stat
             yield stat
 
