@@ -38,7 +38,7 @@ MODULES: Final = {
     "gc": 219,
     "iceberg": 215,
     "ingest": 125,
-    "maintain": 159,
+    "maintain": 160,
     "plans": 202,
     "rows": 141,
     "publish": 127,
