@@ -98,5 +98,7 @@ def test_plain_python_reads_a_table_whose_columns_spark_maps_renames_and_widens(
         ]
         assert mapped.read(where=[("a b", "!=", None)])["number"].to_pylist() == [5000000000]
         assert mapped.read(version=1).schema.names == ["id", "a b", "s", "p"]
-        with pytest.raises(Unsupported, match="typeWidening"):
-            mapped.append(pa.table({"number": [1]}))
+        place = {"x.y": 2, "y z": "w"}
+        mapped.append(pa.Table.from_pylist([{"number": 6_000_000_000, "s": place, "a part": "c d", "a b": None}]))
+    (row,) = sql(f"SELECT * FROM {table} WHERE number = 6000000000")
+    assert row.asDict(recursive=True) == {"number": 6_000_000_000, "s": place, "a part": "c d", "a b": None}
