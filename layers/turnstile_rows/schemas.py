@@ -117,8 +117,8 @@ def _delta_field(field: pa.Field, above: str) -> dict[str, Any]:
 
 
 def _comment(field: pa.Field) -> dict[str, str]:
-    """The comment of a column, which Spark calls ``comment`` in Arrow's metadata and Iceberg
-    ``doc``."""
+    """Returns the comment of a column as a member: ``comment`` of Arrow's metadata, as Spark writes
+    it, or ``doc``, as Iceberg does."""
     metadata = field.metadata or {}
     comment = metadata.get(b"comment", metadata.get(b"doc", b"")).decode(errors="replace")
     return {"comment": comment} if comment else {}

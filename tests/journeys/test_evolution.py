@@ -1,5 +1,6 @@
 """A table that Spark changes (columns renamed, dropped, added and widened; deletion vectors) is the
-same for every client, and others may add rows to it. Names in any case and script, too."""
+same for every client, and the plain client adds rows to it. Names in any case and script are read
+alike."""
 
 from __future__ import annotations
 
@@ -10,35 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.support.clients import duck
 from tests.support.journeys.lakes import Lakes
-from tests.support.journeys.origins import iceberg_catalog
 from tests.support.journeys.places import Journey, Place
+from tests.support.journeys.reading import READERS, by_duckdb
 from turnstile_client import connect
 from turnstile_rows.errors import Unsupported
 
 Row = dict[str, Any]
-
-
-def client_reads(journey: Journey) -> pa.Table:
-    with connect(journey.place.url, token=journey.place.token or None) as lake:
-        return lake.table(journey.name).read()
-
-
-def duckdb_reads(journey: Journey) -> pa.Table:
-    with duck.connect(journey.place.work) as db:
-        duck.attach(db, journey.place, ", READ_ONLY")  # type: ignore[arg-type]
-        return db.execute(f"SELECT * FROM lake.{journey.name}").to_arrow_table()
-
-
-def pyiceberg_reads(journey: Journey) -> pa.Table:
-    catalog = iceberg_catalog(journey.place, **{"scan-planning-mode": "server"})
-    return catalog.load_table(journey.name).scan().to_arrow()
-
-
-READERS: dict[str, Callable[[Journey], pa.Table]] = {
-    "client": client_reads, "duckdb": duckdb_reads, "pyiceberg": pyiceberg_reads,
-}  # fmt: skip
 
 
 def rows_of(table: pa.Table) -> list[Row]:
@@ -81,7 +60,7 @@ class Changed:
 
 @pytest.fixture(scope="module")
 def changed(lakes: Lakes, spark: Any) -> Callable[[bool], Changed]:
-    """Makes the table with deletion vectors, or that without, when it is asked for."""
+    """Makes the table with, or without, deletion vectors at its first use."""
     place, lake = lakes.at("up")
     return functools.cache(lambda vectors: Changed(place, spark, lake, vectors=vectors))
 
@@ -134,4 +113,4 @@ def test_names_in_any_case_and_script_are_the_same_for_every_client(lakes: Lakes
         for reader in ("client", "pyiceberg"):
             assert rows_of(READERS[reader](journey)) == rows, (reader, spelled)
         assert rows_of(spark.sql(f"SELECT * FROM {lake.name}.default.{spelled}").toArrow()) == rows
-    assert rows_of(duckdb_reads(Journey(place, f"default.{name}", []))) == rows
+    assert rows_of(by_duckdb(Journey(place, f"default.{name}", []))) == rows

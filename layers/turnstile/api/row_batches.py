@@ -1,10 +1,10 @@
-"""Adds batches of rows from a queue or a stream to their tables (docs/rows.md). A table gets one
-commit. A record is added once.
+"""Adds batches of rows from a queue or a stream to their tables (docs/rows.md). The rows of a batch
+for a table are a single commit, and a record that is delivered again is not added again.
 
 The steps, for each table that the records of an event name, in their order:
 
     1  find        the table, and the right of the principal to change it
-    2  append      the rows of its records, in one commit (``ingest.appends``)
+    2  append      the rows of its records, in a single commit (``ingest.appends``)
     3  set aside   the records whose rows the table can never take, as files of ``REFUSED`` with
                    the reason
     4  report      the records that may be added later, so that Lambda delivers them again

@@ -319,7 +319,7 @@ def put_one_by_one(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> i
 
 
 class ForwardingStorage:
-    """``LogStorage`` that forwards each call to another one; subclasses change some of them."""
+    """Forwards all calls to ``inner``: a base for storages that change a few calls."""
 
     def __init__(self, inner: LogStorage) -> None:
         self._inner = inner
@@ -353,8 +353,8 @@ class ForwardingStorage:
 
 
 def has_content(storage: LogStorage, path: str, content: bytes) -> bool:
-    """Whether there is a file at ``path`` with exactly these bytes. A file of a new name that was
-    said to exist, and has them, was created by an attempt of which the answer was lost."""
+    """Returns whether the file at ``path`` has exactly these bytes. Call it when ``put_if_absent``
+    returned False for a new name: the file may be that of an attempt whose answer was lost."""
     file = storage.read(path, len(content) + 1)
     return file is not None and file[0] == content
 

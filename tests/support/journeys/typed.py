@@ -12,12 +12,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.clients import duck
 from tests.support.fakes import delta
 from tests.support.journeys import origins
 from tests.support.journeys.foreign import field, metadata, protocol
 from tests.support.journeys.origins import iceberg_catalog
 from tests.support.journeys.places import NAMESPACES, Journey, Place
+from tests.support.journeys.reading import by_duckdb, planned_table
 from turnstile_client import connect
 
 Row = dict[str, Any]
@@ -88,11 +88,11 @@ def rows(*given: Row) -> pa.Table:
 
 
 def expected(journey: Journey) -> list[Row]:
-    """The rows of a table: those that ``FULL`` is repeated as, and ``EMPTY``."""
+    """Returns the rows of a table: ``EMPTY``, and ``FULL`` with the other ids."""
     return [EMPTY if id == EMPTY["id"] else FULL | {"id": id} for id in sorted(journey.ids)]
 
 
-def compared(journey: Journey, table: pa.Table) -> None:
+def compare_rows(journey: Journey, table: pa.Table) -> None:
     """Compares what a client read with the rows of the table."""
     found = sorted(table.select(SCHEMA.names).to_pylist(), key=lambda row: int(row["id"]))
     utc = [{name: _in_utc(value) for name, value in row.items()} for row in found]
@@ -175,7 +175,7 @@ def _insert(spark: Any, table: str, given: pa.Table) -> None:
 def client_reads(journey: Journey) -> None:
     with connect(journey.place.url, token=journey.place.token or None) as lake:
         table = lake.table(journey.name)
-        compared(journey, table.read())
+        compare_rows(journey, table.read())
         for name in ("amount", "name", "day", "at", "part", "raw", "flag"):
             found = table.read(where=[(name, "=", FULL[name])])["id"].to_pylist()
             assert sorted(found) == [id for id in sorted(journey.ids) if id != EMPTY["id"]], name
@@ -203,21 +203,18 @@ def rows_added(journey: Journey) -> None:
 
 
 def duckdb_reads(journey: Journey) -> None:
-    namespace, _, table = journey.name.partition(".")
-    with duck.connect(journey.place.work) as db:
-        duck.attach(db, journey.place, ", READ_ONLY")  # type: ignore[arg-type]
-        compared(journey, db.execute(f"SELECT * FROM lake.{namespace}.{table}").to_arrow_table())
+    compare_rows(journey, by_duckdb(journey))
 
 
 def pyiceberg_reads(journey: Journey) -> None:
-    table = iceberg_catalog(journey.place, **{"scan-planning-mode": "server"}).load_table(journey.name)
-    compared(journey, table.scan().to_arrow())
+    table = planned_table(journey)
+    compare_rows(journey, table.scan().to_arrow())
     found = table.scan(row_filter="amount = 12345678901234567.890").to_arrow()["id"].to_pylist()
     assert sorted(found) == [id for id in sorted(journey.ids) if id != EMPTY["id"]]
 
 
 def spark_reads(journey: Journey, spark: Any, lake: Any) -> None:
-    compared(journey, spark.sql(f"SELECT * FROM {lake.name}.{journey.name}").toArrow())
+    compare_rows(journey, spark.sql(f"SELECT * FROM {lake.name}.{journey.name}").toArrow())
 
 
 def spark_writes(journey: Journey, spark: Any, lake: Any) -> None:

@@ -14,6 +14,7 @@ from tests.support.clients import duck
 from tests.support.clients.delta_jvm import Client, Kernel, Table
 from tests.support.journeys.origins import client, iceberg_catalog, rows
 from tests.support.journeys.places import Failure, Journey, data_file, folder_of
+from tests.support.journeys.reading import by_duckdb, planned_table
 from turnstile_client import connect
 
 
@@ -65,15 +66,11 @@ def rows_set_aside(journey: Journey) -> None:
 
 
 def duckdb_reads(journey: Journey) -> None:
-    namespace, _, table = journey.name.partition(".")
-    with duck.connect(journey.place.work) as db:
-        duck.attach(db, journey.place, ", READ_ONLY")  # type: ignore[arg-type]
-        found = db.execute(f"SELECT id FROM lake.{namespace}.{table}").fetchall()
-    assert sorted(id for (id,) in found) == sorted(journey.ids)
+    assert sorted(by_duckdb(journey, "id")["id"].to_pylist()) == sorted(journey.ids)
 
 
 def pyiceberg_reads(journey: Journey) -> None:
-    table = iceberg_catalog(journey.place, **{"scan-planning-mode": "server"}).load_table(journey.name)
+    table = planned_table(journey)
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == sorted(journey.ids)
     assert table.scan(row_filter="id = 2").to_arrow()["id"].to_pylist() == [2]
 

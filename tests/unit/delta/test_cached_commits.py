@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.fakes.storage import FakeClock, FakeStorages
+from turnstile.delta.core.pointer import POINTER
 from turnstile.delta.log.cached_commits import LARGEST, CachedCommits, CommitCache
 from turnstile.store.core.names import LOG, published_path
 
@@ -84,3 +87,17 @@ def test_a_file_that_goes_between_listing_and_reading_is_missing() -> None:
     storage = opened(storages, CommitCache(1000))
     storages.open(PLACE).delete(published_path(0))
     assert storage.read(published_path(0)) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [POINTER, f"{LOG}{1:020d}.crc", f"{LOG}{1:020d}.checkpoint.x.json", f"{LOG}1.json", f"{LOG}{1:020d}.json.json"],
+)
+def test_other_files_of_the_log_are_read_each_time(path: str) -> None:
+    """Above all the pointer: it never leads back to an older checkpoint than another worker's."""
+    storages = FakeStorages(FakeClock())
+    storages.open(PLACE).replace(path, b"zero")
+    storage = opened(storages, CommitCache(1000))
+    storage.read(path)
+    storages.open(PLACE).replace(path, b"zerX")
+    assert storage.read(path)[0] == b"zerX"  # type: ignore[index]

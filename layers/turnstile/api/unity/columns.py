@@ -266,10 +266,8 @@ def type_text(type: Any) -> str:
 
 
 def is_read_by_duckdb(infos: Iterable[ColumnInfo]) -> bool:
-    """Whether DuckDB's ``unity_catalog`` (1.5) can parse the types of all columns. It parses those
-    of every table of a list, and a type that it does not know is an error for the whole schema.
-    Source: its ``uc_utils.cpp``.
-    """
+    """Returns whether DuckDB's ``unity_catalog`` (1.5) can parse the types of all columns. Source:
+    its ``uc_utils.cpp``."""
     return all(_is_parsed(msgspec.json.decode(info.type_json or "{}").get("type")) for info in infos)
 
 

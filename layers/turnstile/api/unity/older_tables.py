@@ -248,8 +248,8 @@ def _info(names: tuple[str, Path, str], loader: Loader) -> older_api.TableInfo:
 
 
 def _for_client(page: older_api.Tables) -> older_api.Tables:
-    """The page without the columns of tables that DuckDB cannot read, if it is for DuckDB: with
-    them it reads no table of the schema."""
+    """Returns the page, for DuckDB without the columns of tables that it cannot read: it parses the
+    columns of the whole list, and would read no table of the schema."""
     if not current().headers.get("user-agent", "").startswith("duckdb/"):
         return page
     tables = [

@@ -1,4 +1,4 @@
-"""Small files of a log, above all commits, that are read once although several passes need them."""
+"""Published commits that are read once although several passes over a log need them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Iterator
 from typing import Final
 
 from turnstile.store.cache import Lru
+from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import ForwardingStorage, LogStorage, Stat
 
 LARGEST: Final = 1024 * 1024
-"""Larger files are read each time."""
+"""A larger commit is read each time."""
 
 CommitCache = Lru[tuple[str, str, int, int], bytes]
-"""Files by location, path, size and time."""
+"""Commits by location, path, size and time."""
 
 
 class CachedCommits(ForwardingStorage):
-    """The storage of the table at ``location`` for one operation. A file that is in ``cache`` is
-    not read again where the operation's own listing of the log shows the same size and time: a
-    commit never changes, and a damaged one has another time.
+    """The storage of the table at ``location`` for a single operation. A commit in ``cache`` is not
+    read again where the operation's own listing of the log shows the same size and time: a commit
+    never changes, and damage to its file changes the time. Other files are read each time: the
+    pointer to the newest checkpoint changes.
     """
 
     def __init__(self, inner: LogStorage, location: str, cache: CommitCache) -> None:
@@ -29,7 +31,7 @@ class CachedCommits(ForwardingStorage):
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         for stat in super().list(prefix, after):
-            if stat.size <= LARGEST:
+            if stat.size <= LARGEST and _is_commit(stat.path):
                 self._listed[stat.path] = stat
             yield stat
 
@@ -45,3 +47,8 @@ class CachedCommits(ForwardingStorage):
         if file is not None and len(file[0]) == listed.size:
             self._cache.put(key, file[0], listed.size)
         return file
+
+
+def _is_commit(path: str) -> bool:
+    version = path.removeprefix(LOG).removesuffix(".json")
+    return version.isdecimal() and path == published_path(int(version))
