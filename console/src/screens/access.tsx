@@ -1,4 +1,4 @@
-// Who may do what: grants of a securable, what somebody can do, registered clients.
+// Rights: grants of a securable, principals of a catalog, what a principal can do, registered clients.
 import { Alert, Button, Checkbox, Code, Group, NativeSelect, SimpleGrid, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { createColumnHelper } from "@tanstack/react-table";
@@ -9,7 +9,7 @@ import { Act } from "../parts/act";
 import { DataTable } from "../parts/data-table";
 import { time } from "../parts/format";
 import { Loaded, Refusal, Section } from "../parts/notices";
-import { type Right, rightsOf } from "./rights";
+import { type Principal, type Right, principalsOf, rightsOf } from "./rights";
 
 type Privilege = Schemas["Privilege"];
 type Kind = Schemas["SecurableType"];
@@ -30,6 +30,7 @@ export default function Access() {
     <Stack>
       <Title order={1}>Access</Title>
       <Grants />
+      <Principals />
       <WhatCan />
       <Clients />
     </Stack>
@@ -161,6 +162,36 @@ function NewOwner({ kind, name }: { kind: Kind; name: string }) {
         result={(found) => <Alert color="teal" role="status">It belongs to {found.owner}.</Alert>}
       />
     </Group>
+  );
+}
+
+// -- principals -------------------------------------------------------------------------------------------------------------
+
+const principal = createColumnHelper<Principal>();
+const PRINCIPALS = [
+  principal.accessor("name", { header: "User, client or role" }),
+  principal.accessor((found) => found.owns.join(", "), { id: "owns", header: "Owns", cell: (cell) => cell.getValue() || "–" }),
+  principal.accessor((found) => found.grants.join("; "), { id: "grants", header: "Has been granted", cell: (cell) => cell.getValue() || "–" }),
+];
+
+function Principals() {
+  const catalog = useCatalog();
+  const list = useMutation({ mutationFn: () => principalsOf(catalog) });
+  return (
+    <Section title="Principals">
+      <Group>
+        <Button variant="light" loading={list.isPending} onClick={() => list.mutate()}>
+          List principals
+        </Button>
+        <Text size="sm" c="dimmed">
+          Owners and grants in {catalog}. Administrators, and members of a role, are known to the issuer alone.
+        </Text>
+      </Group>
+      {list.error && <Refusal error={list.error} />}
+      {list.data && (
+        <DataTable label="principals" rowId={(found) => found.name} rows={list.data.principals} complete={list.data.complete} columns={PRINCIPALS} empty="The catalog has no owners and no grants." sort={[{ id: "name", desc: false }]} search />
+      )}
+    </Section>
   );
 }
 

@@ -35,26 +35,63 @@ async function rightsOn(kind: Kind, name: string): Promise<Rights> {
   return call(v1.GET("/v1/permissions/{securable_type}/{full_name}", { params: { path: { securable_type: kind, full_name: name } } }));
 }
 
-/** What `names`, a principal and its roles, can do with each securable of the catalog; of the first `MOST` of them. */
-export async function rightsOf(catalog: string, names: string[]): Promise<{ rights: Right[]; complete: boolean }> {
+interface Found {
+  securables: [Kind, string][];
+  rights: Rights[];
+  /** False where the catalog has more than `MOST` securables. */
+  complete: boolean;
+}
+
+/** The owner and the grants of the metastore, of the catalog, and of the first of its namespaces and tables. */
+async function readRights(catalog: string): Promise<Found> {
   const tree = await treeOf(catalog, "");
   const securables: [Kind, string][] = [["metastore", "metastore"], ["catalog", catalog]];
   for (const { kind, name } of tree.entries) securables.push([kind === "namespace" ? "schema" : "table", name]);
   const asked = securables.slice(0, MOST);
-  const found: Rights[] = [];
+  const rights: Rights[] = [];
   for (let first = 0; first < asked.length; first += AT_ONCE) {
-    found.push(...(await Promise.all(asked.slice(first, first + AT_ONCE).map(([kind, name]) => rightsOn(kind, name)))));
+    rights.push(...(await Promise.all(asked.slice(first, first + AT_ONCE).map(([kind, name]) => rightsOn(kind, name)))));
   }
+  return { securables: asked, rights, complete: tree.complete && asked.length === securables.length };
+}
+
+export interface Principal {
+  name: string;
+  owns: string[];
+  /** Privileges with the securable on which they are granted. */
+  grants: string[];
+}
+
+/** Every user, client and role that owns a securable of the catalog or has a privilege on one. */
+export async function principalsOf(catalog: string): Promise<{ principals: Principal[]; complete: boolean }> {
+  const { securables, rights, complete } = await readRights(catalog);
+  const found = new Map<string, Principal>();
+  const principalNamed = (name: string): Principal => {
+    const known = found.get(name) ?? { name, owns: [], grants: [] };
+    found.set(name, known);
+    return known;
+  };
+  securables.forEach(([, name], place) => {
+    const { owner, grants } = rights[place] as Rights;
+    if (owner !== null) principalNamed(owner).owns.push(name);
+    for (const { principal, privileges } of grants) principalNamed(principal).grants.push(`${privileges.join(", ")} on ${name}`);
+  });
+  return { principals: [...found.values()], complete };
+}
+
+/** What `names`, a principal and its roles, can do with each securable of the catalog; of the first `MOST` of them. */
+export async function rightsOf(catalog: string, names: string[]): Promise<{ rights: Right[]; complete: boolean }> {
+  const { securables, rights: found, complete } = await readRights(catalog);
   const levels = new Map<string, Level>();
   const rights: Right[] = [];
-  asked.forEach(([kind, name], place) => {
+  securables.forEach(([kind, name], place) => {
     const above = kind === "metastore" || kind === "catalog" ? undefined : levels.get(name.slice(0, name.lastIndexOf(".")));
     const level = levelOf(kind, name, found[place] as Rights, names, above);
     levels.set(name, level);
     const right = describe(kind, name, level, above);
     if (right.can.length || right.because.length) rights.push(right);
   });
-  return { rights, complete: tree.complete && asked.length === securables.length };
+  return { rights, complete };
 }
 
 function levelOf(kind: Kind, name: string, { owner, grants }: Rights, names: string[], above?: Level): Level {
