@@ -122,7 +122,7 @@ export const SCREENS = [
       await page.getByRole("button", { name: "Show", exact: true }).click();
       await region(page, "grants on main").getByText("analysts").waitFor();
       await page.getByRole("button", { name: "List principals" }).click();
-      await region(page, "principals").getByText("SELECT, MODIFY on main.sales.orders").waitFor();
+      await region(page, "principals").getByText("MODIFY, SELECT on main.sales.orders").waitFor();
       await page.getByLabel("User, client or role").fill("bob");
       await page.getByLabel("With the roles").fill("analysts, writers");
       await page.getByRole("button", { name: "Look", exact: true }).click();
