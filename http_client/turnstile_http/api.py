@@ -340,7 +340,8 @@ class Commit:
     ``timestamp``: in-commit timestamp, ms since the epoch; ``modified``: ms since the epoch, the
     modification time that every client reports for its file; ``name``: file under
     ``_delta_log/_staged_commits``; ``size``: bytes, None when the response has none; ``kind``:
-    "staged" or "inline"; ``published``: whether ``_delta_log`` has it.
+    "staged" or "inline"; ``published``: whether ``_delta_log`` has it; ``principal``: proposed it,
+    None for the operator and for commits that the HEAD does not carry any more.
     """
 
     version: int
@@ -353,6 +354,7 @@ class Commit:
     operation: str | None
     changed: str | None
     published: bool
+    principal: str | None = None
 
     @classmethod
     def read(cls, response: dict[str, Any]) -> Commit:
@@ -368,6 +370,7 @@ class Commit:
             operation=response.get("operation"),
             changed=response.get("changed"),
             published=bool(response.get("published", False)),
+            principal=response.get("principal"),
         )
 
 

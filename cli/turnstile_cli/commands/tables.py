@@ -100,12 +100,15 @@ def log(api: Api, *, table: Table, limit: Limit = 20, output: Format) -> None:
             commit["version"],
             out.when(commit["timestamp"]),
             commit["operation"],
+            commit["principal"] or "-",
             commit["kind"] or "-",
             "published" if commit["published"] else f"waits {out.span(now - (commit['timestamp'] or now))}",
         )
         for commit in commits
     )
-    out.table(str(name), ("#version", "when", "operation", "kind", "publication"), rows, empty="no commits")
+    out.table(
+        str(name), ("#version", "when", "operation", "principal", "kind", "publication"), rows, empty="no commits"
+    )
     if commits and commits[-1]["version"] > 0 and len(commits) < limit:
         out.say(f"[dim]older versions: {escape(head['location'])}/_delta_log[/dim]")
 
@@ -114,7 +117,8 @@ def _newest(head: dict[str, Any], limit: int, home: Path | None) -> list[dict[st
     """The newest ``limit`` commits of a HEAD, newest first, without content; ``home`` is that of a
     local stack.
 
-    Each has version, timestamp, operation, kind (None if it comes from ``_delta_log``), published.
+    Each has version, timestamp, operation, principal (None for the operator, or if it comes from
+    ``_delta_log``), kind (None if it comes from ``_delta_log``), published.
     """
     carried = {commit["version"]: commit for commit in head["tail"]}
     commits: list[dict[str, Any]] = []
@@ -129,6 +133,7 @@ def _newest(head: dict[str, Any], limit: int, home: Path | None) -> list[dict[st
                 "version": version,
                 "timestamp": commit.get("timestamp"),
                 "operation": commit.get("operation"),
+                "principal": commit.get("principal"),
                 "kind": commit.get("kind"),
                 "txn_id": commit.get("txn_id"),
                 "size": commit.get("size"),

@@ -64,6 +64,7 @@ const COLUMNS = [
   column.accessor((event) => event.data.name ?? event.subject, { id: "name", header: "Of" }),
   column.accessor((event) => event.data.version ?? event.data.seq ?? -1, { id: "version", header: "Version", cell: (cell) => (cell.getValue() < 0 ? "–" : count(cell.getValue())) }),
   column.accessor((event) => event.data.operation ?? "", { id: "operation", header: "Operation", cell: (cell) => cell.getValue() || "–" }),
+  column.accessor((event) => event.data.principal ?? "", { id: "principal", header: "Principal", cell: (cell) => cell.getValue() || "–" }),
   column.accessor((event) => event.data.transaction ?? "", { id: "transaction", header: "Transaction", cell: (cell) => (cell.getValue() ? <Code>{cell.getValue().slice(0, 8)}</Code> : "–") }),
 ];
 

@@ -14,6 +14,7 @@ interface Row {
   version: number;
   timestamp: number;
   operation: string;
+  principal: string;
   how: "inline" | "staged" | "";
   size: number | null;
   transaction: string;
@@ -47,6 +48,7 @@ function rowsOf(head: Schemas["Head"], events: Event[]): Row[] {
       version: data.version,
       timestamp: data.timestamp ?? (at ? Date.parse(at) : 0),
       operation: data.operation ?? "",
+      principal: data.principal ?? "",
       how: "",
       size: data.bytes ?? null,
       transaction: data.transaction ?? "",
@@ -59,6 +61,7 @@ function rowsOf(head: Schemas["Head"], events: Event[]): Row[] {
       version: commit.version,
       timestamp: commit.timestamp,
       operation: commit.operation,
+      principal: commit.principal ?? rows.get(commit.version)?.principal ?? "",
       how: commit.kind,
       size: commit.size ?? rows.get(commit.version)?.size ?? null,
       transaction: rows.get(commit.version)?.transaction || commit.txn_id,
@@ -75,6 +78,7 @@ const COLUMNS = [
   column.accessor("version", { header: "Version", cell: (cell) => count(cell.getValue()) }),
   column.accessor("timestamp", { header: "In-commit time", cell: (cell) => <span style={{ whiteSpace: "nowrap" }}>{time(cell.getValue())}</span> }),
   column.accessor("operation", { header: "Operation" }),
+  column.accessor("principal", { header: "Principal", cell: (cell) => cell.getValue() || "–" }),
   column.accessor("how", { header: "Sent", cell: (cell) => (cell.getValue() ? <State of={cell.getValue()} /> : "–") }),
   column.accessor("published", { header: "State", cell: (cell) => <State of={cell.getValue() ? "published" : "ratified"} /> }),
   column.accessor("lag_ms", {

@@ -9,7 +9,7 @@ import msgspec
 from turnstile.delta.commits import pack
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.decide import Proposal
-from turnstile.delta.core.head import MAX_APPS, ROWS_KEPT, Entry
+from turnstile.delta.core.head import MAX_APPS, PRINCIPAL_MAX, ROWS_KEPT, Entry
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest
 from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file
@@ -31,7 +31,8 @@ class CommitRequest(msgspec.Struct, frozen=True):
     materialised under (default: derived). ``any_name``: the staged name need not follow the
     convention (``name_below``). ``describe`` makes the table metadata of a commit that changes it,
     and with ``always`` of every commit. ``holder``: of the reservation that its transaction has
-    (``core.reservations``).
+    (``core.reservations``). ``principal``: the name of the principal that proposes it; empty for
+    the operator and for services. For people: nothing is decided by it.
     """
 
     table_id: str
@@ -47,6 +48,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
     describe: Describe | None = None
     always: bool = False
     holder: str = ""
+    principal: str = ""
 
 
 SLACK_MAX = 1_000_000
@@ -182,6 +184,7 @@ def proposal_of(
             apps=len(apps),
             digest=digest,
             group=group,
+            principal=request.principal[:PRINCIPAL_MAX],
         ),
         apps=apps,
         asserts=request.etag,

@@ -21,6 +21,7 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest, GroupRequest
 from turnstile.delta.transactions.groups import GroupRatified
 from turnstile.ingest.core.evolution import new_columns, with_columns
+from turnstile.ingest.core.identity import common_principal
 from turnstile.ingest.turns import CHANGING, RowsRequest, convert
 from turnstile.ingest.writing import ENGINE, Tools, current_head, require_inline
 from turnstile_rows.commits import add_columns
@@ -58,7 +59,13 @@ def evolve(tools: Tools, metadata: MetadataStore, request: RowsRequest) -> Refus
         ).encode()
         text = "the table's definition with the new columns"
         require_inline(content, tools.limits, text, "add the columns with an engine")
-        commit = CommitRequest(head.table_id, head.latest + 1, base=head.latest, content=content)
+        commit = CommitRequest(
+            head.table_id,
+            head.latest + 1,
+            base=head.latest,
+            content=content,
+            principal=common_principal((request.identity,)),
+        )
         answer = tools.groups.commit(GroupRequest(tools.world.ids.uuid(), (commit,)))
         if isinstance(answer, GroupRatified):
             return None

@@ -18,7 +18,7 @@ from turnstile.delta.core.head import ACTIVE
 from turnstile.delta.proposals import CommitRequest
 from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import encode_parts, parts_of
-from turnstile.ingest.core.identity import Identity
+from turnstile.ingest.core.identity import Identity, common_principal
 from turnstile.ingest.core.rejects import COMMENT, SUFFIX, Reject, batch_of, definition_to_be
 from turnstile.ingest.writing import ENGINE, Tools, current_head, engine_error, name_files, require_inline, write_files
 from turnstile.rights.grants import OPERATOR, Principal
@@ -158,4 +158,5 @@ def append_rejects(tools: Tools, table_id: str, rejects: Sequence[tuple[Identity
     content = append(txn, now, head.latest, files=files, definition=definition, engine=ENGINE).encode()
     require_inline(content, tools.limits, f"the commit of rejected rows to {head.name}", _REMEDY)
     write_files(tools.world, head.location, files, encoded)
-    return CommitRequest(table_id, None, base=head.latest, content=content)
+    by = common_principal(identity for identity, _ in rejects)
+    return CommitRequest(table_id, None, base=head.latest, content=content, principal=by)

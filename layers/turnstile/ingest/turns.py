@@ -35,7 +35,15 @@ from turnstile.delta.undecided import seen_one
 from turnstile.ingest.core.bodies import rows_of, split_rows
 from turnstile.ingest.core.errors import InvalidRows, VersionUnknown, require_time
 from turnstile.ingest.core.files import Parts, encode_parts, parts_of
-from turnstile.ingest.core.identity import Identity, digest_in, digest_of, rejected_in, remembering_row, txn_in
+from turnstile.ingest.core.identity import (
+    Identity,
+    common_principal,
+    digest_in,
+    digest_of,
+    rejected_in,
+    remembering_row,
+    txn_in,
+)
 from turnstile.ingest.core.rejects import Reject
 from turnstile.ingest.rejected import append_rejects
 from turnstile.ingest.writing import ENGINE, Tools, engine_error, name_files, require_inline, write_files
@@ -293,7 +301,8 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
         for one in judged
         if one.waiting.key
     )
-    request = CommitRequest(head.table_id, None, base=head.latest, content=content)
+    by = common_principal(one.waiting.request.identity for one in judged)
+    request = CommitRequest(head.table_id, None, base=head.latest, content=content, principal=by)
     try:
         answer = tools.groups.commit(GroupRequest(tools.world.ids.uuid(), (request, *rejected), rows=rows))
     except RowsTaken as taken:

@@ -36,6 +36,7 @@ def test_i1_commits_are_contiguous_ascending_and_always_with_latest_floor_and_et
     assert versions(found) == [1, 2, 3, 4]
     assert (found["latest"], found["floor"], found["etag"]) == (4, 1, lake.head.metadata)
     assert [commit["published"] for commit in found["commits"]] == [True, False, False, False]
+    assert not any("principal" in commit for commit in found["commits"]), "the operator is not named"
     stamps = [commit["timestamp"] for commit in found["commits"]]
     assert stamps == sorted(set(stamps))  # I7
 

@@ -43,14 +43,14 @@ from turnstile.store.ports import Obj, World
 
 _PACKED: Final = """if self.origin:
             return packed
-        fewer = 1 if self.digest else 2  # as older releases pack it
-        return _ARRAY + (_MEMBERS - fewer).to_bytes(2) + packed[3:-fewer]"""
+        empty = 1 if self.principal else 2 if self.digest else 3  # as older releases pack it
+"""
 NEWER: Final = (
     ("store/core/writes.py", "KNOWN: Final = 1\n", "KNOWN: Final = 2\n"),
-    ("delta/core/head.py", "    digest: int = 0\n\n", '    digest: int = 0\n    origin: str = ""\n\n'),
+    ("delta/core/head.py", '    principal: str = ""\n\n', '    principal: str = ""\n    origin: str = ""\n\n'),
     (
         "delta/core/head.py",
-        "return packed if self.digest else _UNDIGESTED + packed[len(_UNDIGESTED) : -1]",
+        "if self.principal:\n            return packed\n        empty = 1 if self.digest else 2\n",
         _PACKED,
     ),
     ("delta/proposals.py", "        entry=Entry(\n", '        entry=Entry(\n            origin="newer",\n'),

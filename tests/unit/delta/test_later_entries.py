@@ -20,7 +20,8 @@ def extended(packed: bytes) -> bytes:
     """The entry as a release with three members more would have packed it."""
     members = msgspec.msgpack.decode(packed, type=list[msgspec.Raw])
     known = len(Entry.__struct_fields__)
-    filled = [*members, msgspec.Raw(msgspec.msgpack.encode(0))][:known]  # one without a digest is packed without it
+    empty = [msgspec.Raw(msgspec.msgpack.encode(value)) for value in (0, "")]  # packed without digest and principal
+    filled = [*members, *empty[len(members) - known :]] if len(members) < known else members
     return msgspec.msgpack.encode([*filled, *LATER])
 
 
@@ -51,11 +52,19 @@ def test_i22_an_entry_keeps_the_members_that_are_not_known(digest: int) -> None:
     )
 
 
+@pytest.mark.parametrize("principal", ["", "ann", "ä" * 128])
 @pytest.mark.parametrize("digest", [0, 7])
-def test_an_entry_of_this_release_is_no_later_one(digest: int) -> None:
-    unpacked = Entry.unpack(entry(digest=digest).pack())
+def test_an_entry_of_this_release_is_no_later_one(digest: int, principal: str) -> None:
+    made = entry(digest=digest, principal=principal)
+    unpacked = Entry.unpack(made.pack())
     assert type(unpacked) is Entry
-    assert unpacked == entry(digest=digest)
+    assert unpacked == made
+
+
+def test_an_entry_without_digest_and_principal_is_as_small_as_before_there_were_these_members() -> None:
+    known = len(Entry.__struct_fields__)
+    sizes = [len(members(entry(digest=digest, principal=by).pack())) for digest, by in ((0, ""), (7, ""), (0, "ann"))]
+    assert sizes == [known - 2, known - 1, known]
 
 
 def test_an_entry_of_an_early_release_has_fewer_members() -> None:

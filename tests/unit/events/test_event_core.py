@@ -73,10 +73,11 @@ def test_a_new_table_tells_as_many_versions_as_it_may_have_left_behind() -> None
 
 
 def test_an_event_says_what_is_known_of_its_version() -> None:
-    detail = core.Detail(ict=9, size=7, operation="MERGE", group="g")
+    detail = core.Detail(ict=9, size=7, operation="MERGE", group="g", principal="ann")
     (event,) = table_changes("k", after(head(1)), head(2), {2: detail}, now=2).events
-    assert event.data == {"version": 2, "timestamp": 9, "bytes": 7, "operation": "MERGE", "transaction": "g"}
-    (event,) = table_changes("k", after(head(1)), head(2), {2: core.Detail(9, 7, "", "")}, now=2).events
+    known = {"version": 2, "timestamp": 9, "bytes": 7, "operation": "MERGE", "transaction": "g", "principal": "ann"}
+    assert event.data == known
+    (event,) = table_changes("k", after(head(1)), head(2), {2: core.Detail(9, 7, "", "", "")}, now=2).events
     assert event.data == {"version": 2, "timestamp": 9, "bytes": 7}
 
 

@@ -69,9 +69,9 @@ class Updater:
         self._metadata = metadata
         self._describer = Describer(world, metadata)
 
-    def update(self, head: TableHead, update: TableUpdate) -> TableHead:
-        """Applies ``update`` to the table of ``head``, which was just read, and returns the HEAD
-        after it.
+    def update(self, head: TableHead, update: TableUpdate, principal: str) -> TableHead:
+        """Applies ``update`` of ``principal`` to the table of ``head``, which was just read, and
+        returns the HEAD after it.
 
         Raises RequirementFailed if uuid or etag differ from the required ones; StateConflict
         ``CommitVersionConflict`` if another commit is that version: rebase; others as the ratifier.
@@ -85,7 +85,7 @@ class Updater:
         update = msgspec.structs.replace(update, table_location=head.location)
         check_bound(update, head.latest)
         if update.commit is not None:
-            return self._commit(head, update, update.commit)
+            return self._commit(head, update, update.commit, principal)
 
         def change(id: str, before: DeltaMetadata) -> DeltaMetadata:
             if update.etag is not None and update.etag != etag_of(id, before):
@@ -94,7 +94,7 @@ class Updater:
 
         return self._describer.describe(head, change)
 
-    def _commit(self, head: TableHead, update: TableUpdate, commit: requests.Commit) -> TableHead:
+    def _commit(self, head: TableHead, update: TableUpdate, commit: requests.Commit, principal: str) -> TableHead:
         before = self._metadata.get(head.catalog, head.metadata)
         etag = update.etag
         if etag is not None and etag == etag_of(head.metadata, before):
@@ -112,6 +112,7 @@ class Updater:
             etag=etag,
             describe=functools.partial(table_update.metadata_after_commit, update),
             always=update.visible or marks or uniform or bool(featureless) or update.uniform is not None,
+            principal=principal,
         )
         try:
             decision = self._ratifier.commit(request)

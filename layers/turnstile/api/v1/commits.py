@@ -21,6 +21,7 @@ from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import PlacedCommit, final_bytes, tail_by_version
 from turnstile.delta.proposals import CommitRequest
+from turnstile.rights.grants import owner_for
 from turnstile.rights.rules import modify_table, read_table, see_table
 from turnstile.store.core.errors import (
     ErrorType,
@@ -65,8 +66,8 @@ class CommitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def to_request(table_id: str, body: CommitBody) -> CommitRequest:
-    """Returns the proposal for the ratifier, which validates ranges and names. Raises
-    InvalidRequest where not exactly one of ``staged`` and ``inline`` is there."""
+    """Returns the proposal of the present request's principal for the ratifier, which validates
+    ranges and names. Raises InvalidRequest where not exactly one of ``staged`` and ``inline`` is there."""
     staged = body.staged
     inline = body.inline
     if (staged is None) == (inline is None):
@@ -74,7 +75,13 @@ def to_request(table_id: str, body: CommitBody) -> CommitRequest:
     if staged is not None and not staged.name:
         remedy = "<20 digits of the version>.<uuid>.json"
         raise InvalidRequest("staged.name is empty", field="staged.name", remedy=remedy)
-    request = CommitRequest(table_id=table_id, version=body.version, base=body.base, etag=body.etag)
+    request = CommitRequest(
+        table_id=table_id,
+        version=body.version,
+        base=body.base,
+        etag=body.etag,
+        principal=owner_for(guard().principal),
+    )
     if staged is not None:
         return replace(request, staged=staged.name, size=staged.size, modified_ms=staged.modified)
     assert inline is not None
@@ -83,7 +90,8 @@ def to_request(table_id: str, body: CommitBody) -> CommitRequest:
 
 class Commit(msgspec.Struct, frozen=True):
     """One ratified commit. ``size`` is absent where it is not known any more (a published ticket);
-    ``content`` is there only where it is promised."""
+    ``content`` is there only where it is promised; ``principal`` is absent for the operator, and
+    for commits that the HEAD does not carry any more."""
 
     version: int
     timestamp: int
@@ -96,6 +104,7 @@ class Commit(msgspec.Struct, frozen=True):
     published: bool
     size: int | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    principal: str | UnsetType = UNSET
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -231,6 +240,7 @@ def commit_of(place: PlacedCommit, *, size: int | None = None, content: bytes | 
         published=place.published,
         size=UNSET if size is None else size,
         content=UNSET if content is None else content.decode(),
+        principal=entry.principal or UNSET,
     )
 
 

@@ -69,6 +69,9 @@ _REMEMBERED: Final = 2_048
 _SMALL_BYTES: Final = 2_048
 """Entries of at most this size are remembered, so that all of them take 10 MB at most."""
 
+PRINCIPAL_MAX: Final = 128
+"""Characters of a principal's name that an entry keeps."""
+
 _DIGEST_BYTES: Final = 8
 """Long enough that no other content has the same digest by mistake or by design; short, because
 every byte of every entry is paid for with every write."""
@@ -114,7 +117,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``group`` id of the group it was ratified in (empty:
     alone); ``ratified_ms`` server clock; ``apps`` how many streaming applications it names;
     ``digest`` of a staged commit's bytes as they were validated (0: they were not read whole, or
-    are in ``_delta_log``).
+    are in ``_delta_log``); ``principal`` that proposed it (empty: the operator, or a service).
     """
 
     txn: str
@@ -135,12 +138,16 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     ratified_ms: int = 0
     apps: int = 0
     digest: int = 0
+    principal: str = ""
 
     def pack(self) -> bytes:
-        """The bytes stored in the row's tail. Without a digest as if there were no such member:
-        most entries have none."""
+        """The bytes stored in the row's tail. The last two members are left out while they are
+        empty, as in most entries: each takes one byte then."""
         packed = _ENCODER.encode(self)
-        return packed if self.digest else _UNDIGESTED + packed[len(_UNDIGESTED) : -1]
+        if self.principal:
+            return packed
+        empty = 1 if self.digest else 2
+        return _ARRAY + (_MEMBERS - empty).to_bytes(2) + packed[3:-empty]
 
     def without_content(self) -> Entry:
         """The entry after publication: its content is in ``_delta_log``."""
@@ -168,7 +175,6 @@ _ARRAY: Final = b"\xdc"
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Entry)
 _PARTS: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
-_UNDIGESTED: Final = _ARRAY + (_MEMBERS - 1).to_bytes(2)
 
 
 class LaterEntry(Entry, frozen=True, array_like=True):

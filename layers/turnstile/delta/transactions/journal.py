@@ -232,7 +232,9 @@ class Journal:
             remedy = "abort it, and run its statements again, as a new transaction"
             raise StateConflict(ErrorType.RELOAD_REQUIRED, problem, field="id", remedy=remedy)
         stored = _unpack(obj)
-        commits = tuple(CommitRequest(**msgspec.structs.asdict(commit)) for commit in stored.commits)
+        commits = tuple(
+            CommitRequest(**msgspec.structs.asdict(commit), principal=entry.owner) for commit in stored.commits
+        )
         return GroupRequest(entry.id, commits, stored.reads), stored.part
 
     # -- parts ----------------------------------------------------------------------------------------------------

@@ -83,12 +83,15 @@ class Detail(msgspec.Struct, frozen=True):
     size: int
     operation: str
     group: str
+    principal: str
 
 
 def details_of(head: TableHead) -> dict[int, Detail]:
     """Details of the versions in the tail."""
     return {
-        place.version: Detail(place.ict, place.entry.size, place.entry.operation, place.entry.group)
+        place.version: Detail(
+            place.ict, place.entry.size, place.entry.operation, place.entry.group, place.entry.principal
+        )
         for place in tail_by_version(head)
     }
 
@@ -150,6 +153,8 @@ def table_changes(
             data["operation"] = detail.operation
         if detail.group:
             data["transaction"] = detail.group
+        if detail.principal:
+            data["principal"] = detail.principal
         event(TABLE_RATIFIED, f"{version}{again}", detail.ict, **data)
     complete = upto == head.latest
     floor = min(head.floor, upto)

@@ -8,11 +8,13 @@ whichever process gets it, one commit has its rows.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from turnstile.catalog.core.request_rows import DONE, RequestOutcome
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.writes import Insert, Row, new_row
 
@@ -60,6 +62,14 @@ def identity_of(principal: str, key: str | None, producer: str | None, sequence:
     if not 0 <= number <= _SEQUENCE_MOST:
         raise InvalidRequest(f"{SEQUENCE} is no whole number from 0 to {_SEQUENCE_MOST}", field=SEQUENCE)
     return Identity(principal, producer=producer, sequence=number)
+
+
+def common_principal(identities: Iterable[Identity]) -> str:
+    """Returns the principal of requests that share a commit; empty for the operator, and where the
+    requests are of several principals."""
+    names = {identity.principal for identity in identities}
+    name = names.pop() if len(names) == 1 else ""
+    return "" if name == OPERATOR.name else name
 
 
 def digest_of(plain: bytes, media: str) -> str:
