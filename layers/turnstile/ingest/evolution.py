@@ -59,13 +59,8 @@ def evolve(tools: Tools, metadata: MetadataStore, request: RowsRequest) -> Refus
         ).encode()
         text = "the table's definition with the new columns"
         require_inline(content, tools.limits, text, "add the columns with an engine")
-        commit = CommitRequest(
-            head.table_id,
-            head.latest + 1,
-            base=head.latest,
-            content=content,
-            principal=common_principal((request.identity,)),
-        )
+        by = common_principal((request.identity,))
+        commit = CommitRequest(head.table_id, head.latest + 1, base=head.latest, content=content, principal=by)
         answer = tools.groups.commit(GroupRequest(tools.world.ids.uuid(), (commit,)))
         if isinstance(answer, GroupRatified):
             return None

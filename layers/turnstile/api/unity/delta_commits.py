@@ -18,7 +18,6 @@ from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import Found, Loader, RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.maintenance.holders import is_held
-from turnstile.rights.grants import owner_for
 from turnstile.rights.rules import modify_table, see_table, use_catalog
 from turnstile.store.core.errors import NotFound, UnsupportedTable
 
@@ -77,7 +76,7 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
 
         return responses.external(*services().externals.update(*names, entry.table.table_id, change))
     note(table_id=entry.table_id)
-    head = services().updater.update(require_no_clone(entry), update, owner_for(guard().principal))
+    head = services().updater.update(require_no_clone(entry), update, guard().proposer)
     with after_update(update):
         return table_response(loader, target, head)
 

@@ -26,7 +26,6 @@ from turnstile.api.unity.table_update import TableUpdate, check_published, check
 from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.core.head import TableHead
-from turnstile.rights.grants import owner_for
 from turnstile.rights.rules import modify_table, read_table
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.limits import NonNegativeExact
@@ -138,7 +137,7 @@ def preview_commit() -> dict[str, str]:
         raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
     if normalise(of_path(request.table_uri)) != head.location:
         raise InvalidRequest("table_uri is not the table's location", field="table_uri")
-    services().updater.update(head, update, owner_for(guard().principal))
+    services().updater.update(head, update, guard().proposer)
     return {}
 
 

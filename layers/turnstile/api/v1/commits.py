@@ -21,7 +21,6 @@ from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import PlacedCommit, final_bytes, tail_by_version
 from turnstile.delta.proposals import CommitRequest
-from turnstile.rights.grants import owner_for
 from turnstile.rights.rules import modify_table, read_table, see_table
 from turnstile.store.core.errors import (
     ErrorType,
@@ -65,9 +64,9 @@ class CommitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     etag: Annotated[str, msgspec.Meta(max_length=512)] | None = None
 
 
-def to_request(table_id: str, body: CommitBody) -> CommitRequest:
-    """Returns the proposal of the present request's principal for the ratifier, which validates
-    ranges and names. Raises InvalidRequest where not exactly one of ``staged`` and ``inline`` is there."""
+def to_request(table_id: str, body: CommitBody, principal: str) -> CommitRequest:
+    """Returns the proposal for the ratifier, which validates ranges and names. Raises
+    InvalidRequest where not exactly one of ``staged`` and ``inline`` is there."""
     staged = body.staged
     inline = body.inline
     if (staged is None) == (inline is None):
@@ -80,7 +79,7 @@ def to_request(table_id: str, body: CommitBody) -> CommitRequest:
         version=body.version,
         base=body.base,
         etag=body.etag,
-        principal=owner_for(guard().principal),
+        principal=principal,
     )
     if staged is not None:
         return replace(request, staged=staged.name, size=staged.size, modified_ms=staged.modified)
@@ -153,12 +152,13 @@ class OutcomeResponse(msgspec.Struct, frozen=True):
 @routes.route(TABLE_BY_ID + "/commits", methods=["POST"])
 @needs_table(modify_table, of=uuid_of_path)
 def commit(table_id: str) -> Committed:
-    request = to_request(check_uuid(table_id), body(CommitBody))
+    by = guard()
+    request = to_request(check_uuid(table_id), body(CommitBody), by.proposer)
     decision = services().ratifier.commit(request)
     _note(request, decision)
     if isinstance(decision, Ratified):
-        return commit_answer(services(), request, decision, may_read=guard().may(read_table))
-    raise commit_error(services(), request, decision, may_read=guard().may(read_table))
+        return commit_answer(services(), request, decision, may_read=by.may(read_table))
+    raise commit_error(services(), request, decision, may_read=by.may(read_table))
 
 
 @routes.route(TABLE_BY_ID + "/commits", methods=["GET"])

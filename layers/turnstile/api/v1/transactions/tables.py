@@ -87,8 +87,9 @@ def group_of(
 ) -> GroupRequest:
     """Returns the group that a body describes; ``reservation``: the id of the one that the caller
     has. Raises InvalidRequest."""
-    holder = holder_of(guard().principal.name, check_uuid(reservation, "reservation")) if reservation else ""
-    requests = (to_request(check_uuid(commit.table_id), commit) for commit in commits)
+    by = guard()
+    holder = holder_of(by.principal.name, check_uuid(reservation, "reservation")) if reservation else ""
+    requests = (to_request(check_uuid(commit.table_id), commit, by.proposer) for commit in commits)
     return GroupRequest(
         check_uuid(id, "id"),
         tuple(msgspec.structs.replace(request, holder=holder) for request in requests),
