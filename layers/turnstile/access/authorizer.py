@@ -20,7 +20,7 @@ from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import REALM_TREE, Tree
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import CatalogReader, View
-from turnstile.rights.grants import NO_ACCESS, OPERATOR, Access, Principal
+from turnstile.rights.grants import NO_ACCESS, Access, Principal
 from turnstile.rights.rules import (
     TABLE_RULES,
     Chain,
@@ -138,11 +138,6 @@ class Guard:
     def is_authorized(self) -> bool:
         """Whether every need was checked and held. A request is not answered before."""
         return not self._open and not self._inside
-
-    @property
-    def proposer(self) -> str:
-        """The principal as commits record it; empty for the operator."""
-        return "" if self.principal == OPERATOR else self.principal.name
 
     def mark_authorized(self) -> None:
         self._inside = False

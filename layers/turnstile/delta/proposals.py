@@ -11,6 +11,7 @@ from turnstile.delta.core.content import Content
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import MAX_APPS, PRINCIPAL_MAX, ROWS_KEPT, Entry
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest
 from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file
 from turnstile.store.core.rows import app_key
@@ -31,8 +32,8 @@ class CommitRequest(msgspec.Struct, frozen=True):
     materialised under (default: derived). ``any_name``: the staged name need not follow the
     convention (``name_below``). ``describe`` makes the table metadata of a commit that changes it,
     and with ``always`` of every commit. ``holder``: of the reservation that its transaction has
-    (``core.reservations``). ``principal``: the name of the principal that proposes it; empty for
-    the operator and for services. For people: nothing is decided by it.
+    (``core.reservations``). ``principal``: the name of the principal that proposes it, which
+    nothing is decided by; empty where it has several. The operator's is not kept.
     """
 
     table_id: str
@@ -184,7 +185,7 @@ def proposal_of(
             apps=len(apps),
             digest=digest,
             group=group,
-            principal=request.principal[:PRINCIPAL_MAX],
+            principal="" if request.principal == OPERATOR.name else request.principal[:PRINCIPAL_MAX],
         ),
         apps=apps,
         asserts=request.etag,

@@ -11,6 +11,7 @@ import pytest
 from tests.support.access.operations import OPERATIONS
 from tests.support.access.realm import Realm
 from tests.support.fakes import delta
+from tests.support.lake import ORDERS, make_lake
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.head import PRINCIPAL_MAX
 from turnstile.delta.proposals import CommitRequest, proposal_of
@@ -80,7 +81,6 @@ def test_an_announced_transaction_that_is_resumed_by_another_names_the_principal
 def test_rows_of_several_principals_in_one_commit_name_none() -> None:
     assert common_principal(map(Identity, ("ann", "ann"))) == "ann"
     assert common_principal(map(Identity, ("ann", "bob"))) == ""
-    assert common_principal(map(Identity, ("operator",))) == ""
     assert common_principal(()) == ""
 
 
@@ -95,3 +95,18 @@ def test_a_long_name_is_cut() -> None:
     request = CommitRequest(str(uuid.uuid4()), 1, base=0, content=content, principal="n" * 200)
     entry = proposal_of(request, read_content(content), content, now=2_000_000_000_000).entry
     assert entry.principal == "n" * PRINCIPAL_MAX
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_operator_is_not_named_also_in_an_announced_transaction(resumed: bool) -> None:
+    lake = make_lake()
+    id = str(uuid.uuid4())
+    body = {
+        "commits": [{"table_id": ORDERS, "version": 1, "inline": {"content": delta.append("t", lake.now()).decode()}}]
+    }
+    assert lake.http.call("PUT", f"/v1/transactions/{id}", json_body=body).status < 300
+    path = f"/v1/transactions/{id}/resume" if resumed else "/v1/transactions"
+    sent = None if resumed else {"id": id, "journal": True, **body}
+    answer = lake.http.call("POST", path, json_body=sent)
+    assert answer.status < 300, answer.text
+    assert [commit.get("principal") for commit in lake.get("head").json["tail"]] == [None]

@@ -76,7 +76,7 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
 
         return responses.external(*services().externals.update(*names, entry.table.table_id, change))
     note(table_id=entry.table_id)
-    head = services().updater.update(require_no_clone(entry), update, guard().proposer)
+    head = services().updater.update(require_no_clone(entry), update, guard().principal.name)
     with after_update(update):
         return table_response(loader, target, head)
 

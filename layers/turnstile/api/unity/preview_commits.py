@@ -137,7 +137,7 @@ def preview_commit() -> dict[str, str]:
         raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
     if normalise(of_path(request.table_uri)) != head.location:
         raise InvalidRequest("table_uri is not the table's location", field="table_uri")
-    services().updater.update(head, update, guard().proposer)
+    services().updater.update(head, update, guard().principal.name)
     return {}
 
 

@@ -153,7 +153,7 @@ class OutcomeResponse(msgspec.Struct, frozen=True):
 @needs_table(modify_table, of=uuid_of_path)
 def commit(table_id: str) -> Committed:
     by = guard()
-    request = to_request(check_uuid(table_id), body(CommitBody), by.proposer)
+    request = to_request(check_uuid(table_id), body(CommitBody), by.principal.name)
     decision = services().ratifier.commit(request)
     _note(request, decision)
     if isinstance(decision, Ratified):

@@ -117,7 +117,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``group`` id of the group it was ratified in (empty:
     alone); ``ratified_ms`` server clock; ``apps`` how many streaming applications it names;
     ``digest`` of a staged commit's bytes as they were validated (0: they were not read whole, or
-    are in ``_delta_log``); ``principal`` that proposed it (empty: the operator, or a service).
+    are in ``_delta_log``); ``principal`` that proposed it (empty: the operator, or several).
     """
 
     txn: str

@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.core.request_rows import DONE, RequestOutcome
-from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.writes import Insert, Row, new_row
 
@@ -65,11 +64,9 @@ def identity_of(principal: str, key: str | None, producer: str | None, sequence:
 
 
 def common_principal(identities: Iterable[Identity]) -> str:
-    """Returns the principal of requests that share a commit; empty for the operator, and where the
-    requests are of several principals."""
+    """Returns the principal of requests that share a commit; empty where they are of several."""
     names = {identity.principal for identity in identities}
-    name = names.pop() if len(names) == 1 else ""
-    return "" if name == OPERATOR.name else name
+    return names.pop() if len(names) == 1 else ""
 
 
 def digest_of(plain: bytes, media: str) -> str:

@@ -89,7 +89,7 @@ def group_of(
     has. Raises InvalidRequest."""
     by = guard()
     holder = holder_of(by.principal.name, check_uuid(reservation, "reservation")) if reservation else ""
-    requests = (to_request(check_uuid(commit.table_id), commit, by.proposer) for commit in commits)
+    requests = (to_request(check_uuid(commit.table_id), commit, by.principal.name) for commit in commits)
     return GroupRequest(
         check_uuid(id, "id"),
         tuple(msgspec.structs.replace(request, holder=holder) for request in requests),
