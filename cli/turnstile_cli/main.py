@@ -22,7 +22,7 @@ COMMANDS: Final = {
         "tables": "tables.tables", "head": "tables.head", "log": "tables.log", "catalogs": "definitions.catalogs",
         "namespaces": "catalog.namespaces", "describe": "catalog.describe", "schema": "definitions.schema",
         "undrop": "definitions.undrop", "find": "catalog.find", "import": "transfers.import_",
-        "export": "transfers.export", "plan": "plans.plan", "detail": "plans.detail",
+        "export": "transfers.export", "plan": "plans.plan", "detail": "plans.detail", "sample": "plans.sample",
         "ingest": "ingest.ingest",
     },
     "Operation": {

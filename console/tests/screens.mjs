@@ -55,6 +55,18 @@ export const SCREENS = [
     },
   },
   {
+    name: "table-rows",
+    path: orders,
+    ready: async (page) => {
+      await tab(page, "Rows");
+      await page.getByText(/^50 rows of the first files at version/).waitFor();
+      await region(page, "rows").getByRole("cell").first().waitFor();
+      await page.getByLabel("Version").fill("1");
+      await page.getByRole("button", { name: "Show rows" }).click();
+      await page.getByText(/at version 1$/).waitFor();
+    },
+  },
+  {
     name: "table-files",
     path: orders,
     ready: async (page) => {

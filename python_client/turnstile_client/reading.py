@@ -18,16 +18,16 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from turnstile_client.core.filters import Filter, Where
-from turnstile_client.core.vectors import deleted_rows, kept_rows, vector_path
 from turnstile_client.failures import failures_at
 from turnstile_client.storage import Storage
 from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch
 from turnstile_rows.partitions import partition_value
+from turnstile_rows.reading import File, StoredRows, partition_columns, stored_rows
 from turnstile_rows.shapes import is_named_alike, place_of, shape
 from turnstile_rows.tracking import RowTracking
+from turnstile_rows.vectors import deleted_rows, vector_path
 
-File = Mapping[str, Any]
 #: Spark writes times as INT96, which are nanoseconds where nothing else is said.
 _FORMAT: Final = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
 _ROWS: Final = 131_072
@@ -114,13 +114,9 @@ class FileReader:
             if part.num_rows:
                 yield pa.RecordBatch.from_arrays(part.columns, schema=self.schema)
 
-    def _values(self, file: File) -> dict[str, pa.Scalar]:
-        given = file["partitionValues"]
-        return {name: partition_value(given.get(name), column.type, name) for name, column in self._partitions.items()}
-
     def _fragment(self, file: File) -> Any:
         condition: pc.Expression | None = None
-        for name, value in self._values(file).items():
+        for name, value in partition_columns(self._partitions, file).items():
             part = pc.field(name) == value if value.is_valid else pc.field(name).is_null()
             condition = part if condition is None else condition & part
         # with the size no request asks for it
@@ -131,39 +127,24 @@ class FileReader:
     def _one_by_one(self, file: File) -> Iterator[pa.RecordBatch]:
         """The rows of one file without the rows in its deletion vector."""
         deleted = self._vector(file["deletionVector"]) if file.get("deletionVector") else None
-        values = self._values(file)
-        needed = self._needed_stored
-        first = 0
+        values = partition_columns(self._partitions, file)
         path = self._storage.path_of_uri(file["path"])
         with self._storage.system().open_input_file(path) as source:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-            places = {place_of(parquet.schema_arrow, column) for column in needed if column.name not in values}
-            stored = [name for at, name in enumerate(parquet.schema_arrow.names) if at in places]
-            for batch in parquet.iter_batches(_ROWS, columns=stored):
-                kept = None if deleted is None else kept_rows(deleted, first, batch.num_rows)
-                rows = batch if kept is None else batch.take(kept)
-                columns = [self._column(rows, column, values) for column in needed]
+            for found in stored_rows(parquet, self._needed_stored, values, deleted, _ROWS):
                 if self._tracking is not None:
-                    positions = pa.array(range(first, first + batch.num_rows), pa.int64())
-                    self._fill_ids(file, rows, positions if kept is None else positions.take(kept), columns)
-                first += batch.num_rows
-                yield from self._wanted_batches(columns)
+                    self._fill_ids(file, found)
+                yield from self._wanted_batches(found.columns)
 
-    def _fill_ids(self, file: File, rows: pa.RecordBatch, positions: pa.Array, columns: list[pa.Array]) -> None:
-        """Puts row ids and row commit versions into ``columns``."""
+    def _fill_ids(self, file: File, found: StoredRows) -> None:
+        """Puts row ids and row commit versions into the columns."""
         assert self._tracking is not None
+        positions = found.positions()
         for name in (self._tracking.ids, self._tracking.versions):
-            place = place_of(rows.schema, self._stored[name])
-            stored = None if place is None else rows.column(place)
+            place = place_of(found.rows.schema, self._stored[name])
+            stored = None if place is None else found.rows.column(place)
             at = self._needed_stored.get_field_index(name)
-            columns[at] = self._tracking.column(name, file, stored, positions)
-
-    @staticmethod
-    def _column(rows: pa.RecordBatch, column: pa.Field, values: Mapping[str, pa.Scalar]) -> pa.Array:
-        if column.name in values:
-            return pa.repeat(values[column.name], rows.num_rows)
-        place = place_of(rows.schema, column)
-        return pa.nulls(rows.num_rows, column.type) if place is None else shape(rows.column(place), column.type)
+            found.columns[at] = self._tracking.column(name, file, stored, positions)
 
     def _vector(self, vector: Mapping[str, Any]) -> Any:
         path = vector_path(vector)

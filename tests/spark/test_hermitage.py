@@ -17,25 +17,20 @@ from benchmarks.hermitage.over_spark import DeltaSystem, LakeSystem
 from benchmarks.hermitage.page import EXPECTED
 from benchmarks.hermitage.running import run
 
-#: What is not slow: of the form in which the levels differ, the cases in which they do.
-QUICK = {
-    ("serializable", "multi", "G2-item"),
-}
-
 #: Of the form with one table, and of plain Delta.
 SOME = ("G1c", "P4", "G2-item")
 
 
-def _cases(*levels: str) -> list[Any]:
-    return [
-        pytest.param(level, form, case, marks=() if (level, form, case) in QUICK else pytest.mark.slow)
-        for level in levels
-        for form in FORMS
-        for case in (BY_NAME if form == "multi" else SOME)
-    ]
+CASES = [
+    (level, form, case)
+    for level in ("snapshot", "serializable")
+    for form in FORMS
+    for case in (BY_NAME if form == "multi" else SOME)
+]
 
 
-@pytest.mark.parametrize(("level", "form", "case"), _cases("snapshot", "serializable"))
+@pytest.mark.slow
+@pytest.mark.parametrize(("level", "form", "case"), CASES)
 def test_i8_a_lake_allows_what_its_level_allows_and_nothing_else(
     lake: Any, spark: Any, level: str, form: Form, case: str
 ) -> None:

@@ -37,8 +37,8 @@ def test_spark_and_plain_python_read_what_the_other_wrote_deletions_too(
 @pytest.mark.parametrize(
     ("partition_by", "properties"),
     [
-        ((), {}),
-        (("day",), {"delta.appendOnly": "true"}),
+        pytest.param((), {}, marks=pytest.mark.slow),
+        pytest.param(("day",), {"delta.appendOnly": "true"}, marks=pytest.mark.slow),
         ((), {"delta.enableDeletionVectors": "true", "delta.dataSkippingNumIndexedCols": "1"}),
     ],
     ids=["plain", "partitioned, append-only", "deletion vectors"],
@@ -61,7 +61,8 @@ def test_spark_reads_describes_and_writes_a_table_that_plain_python_created(
             assert sorted(table.read()["id"].to_pylist()) == [1, 3]
 
 
-@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["name", "id"])
 def test_plain_python_reads_a_table_whose_columns_spark_maps_renames_and_widens(
     lake: Any, sql: Any, name: str, file_server: Any, mode: str
 ) -> None:

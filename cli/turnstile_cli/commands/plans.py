@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
@@ -15,6 +16,8 @@ from turnstile_cli.errors import CliError
 from turnstile_cli.names import Table, TableName
 from turnstile_cli.output import Format
 
+_CELL: Final = 60
+"""Characters of a value in a cell."""
 _PLANS: Final = 3
 """How often a plan is begun whose pages end before the last one."""
 
@@ -22,6 +25,7 @@ Where = Annotated[str | None, typer.Option("--where", help="As in SQL: \"day = '
 Version = Annotated[int | None, typer.Option("--version", min=0, help="Of this version; else the latest.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Say how many files each part of --where excludes.")]
 Limit = Annotated[int, typer.Option("--limit", min=0, help="Files that are shown.")]
+Rows = Annotated[int, typer.Option("--limit", min=1, max=100, help="Rows that are shown.")]
 
 
 @with_api
@@ -82,6 +86,30 @@ def detail(api: Api, *, table: Table, version: Version = None, output: Format) -
     for key, value in shown.items():
         if value:
             out.say(f"[bold]{escape(key)}[/bold]   {escape(value)}")
+
+
+@with_api
+def sample(api: Api, *, table: Table, limit: Rows = 10, version: Version = None, output: Format) -> None:
+    """Show some rows of a table, of its first files and in no particular order."""
+    name = TableName.parse(table)
+    query = {"limit": limit} if version is None else {"limit": limit, "version": version}
+    answer = api.get(f"/v1/tables/{name.table_id(api)}/sample", **query)
+    if output is Format.JSON:
+        out.emit_json(answer)
+        return
+    out.say(f"[bold]table[/bold]   {escape(str(name))}   version {answer['version']}")
+    rows = [[_shown(row[column]) for column in answer["columns"]] for row in answer["rows"]]
+    out.table("", [escape(column) for column in answer["columns"]], rows, empty="the table has no rows")
+    if not answer["complete"]:
+        out.say(f"{len(rows)} of its rows are shown")
+    if answer["columns_left_out"]:
+        out.say(f"{answer['columns_left_out']} more columns are not shown")
+
+
+def _shown(value: Any) -> str:
+    """A value in a cell of the terminal's table."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
 def _whole(api: Api, path: str, request: dict[str, Any]) -> dict[str, Any]:

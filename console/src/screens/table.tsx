@@ -1,4 +1,4 @@
-// One Delta table: what it is, how it stands, what was committed, its files, its maintenance.
+// One Delta table: what it is, how it stands, what was committed, its rows and files, its maintenance.
 import { Code, Group, Stack, Tabs, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "react-router";
@@ -12,6 +12,7 @@ import { PublishButton, RepairButton } from "./repair";
 import { Commits, OutcomeForm } from "./table-commits";
 import { Files } from "./table-files";
 import { Maintenance } from "./table-maintenance";
+import { Rows } from "./table-rows";
 
 type Table = Schemas["Table"];
 
@@ -55,6 +56,7 @@ function Shown({ table }: { table: Table }) {
             <Tabs.List aria-label="About the table">
               <Tabs.Tab value="overview">Overview</Tabs.Tab>
               <Tabs.Tab value="commits">Commits</Tabs.Tab>
+              <Tabs.Tab value="rows">Rows</Tabs.Tab>
               <Tabs.Tab value="files">Files</Tabs.Tab>
               <Tabs.Tab value="maintenance">Maintenance</Tabs.Tab>
               <Tabs.Tab value="outcome">Outcome</Tabs.Tab>
@@ -67,6 +69,9 @@ function Shown({ table }: { table: Table }) {
                 <Commits table={table} head={read} />
                 <Conflicts table_id={id} />
               </Stack>
+            </Tabs.Panel>
+            <Tabs.Panel value="rows" pt="md">
+              <Rows id={id} latest={read.latest} />
             </Tabs.Panel>
             <Tabs.Panel value="files" pt="md">
               <Files id={id} latest={read.latest} />

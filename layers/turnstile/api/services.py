@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from turnstile.maintenance.work import Maintainer
     from turnstile.planning.planner import Planner
     from turnstile.planning.reads import CommitJudge, ReadInCommits
+    from turnstile.planning.sample import Sampler
     from turnstile.rights.grants import Access
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
@@ -248,6 +249,13 @@ class Services:
         from turnstile.planning.planner import Planner
 
         return Planner(self.world)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Reads some rows of tables; needs pyarrow."""
+        from turnstile.planning.sample import Sampler
+
+        return Sampler(self.world, self.planner)
 
     @cached_property
     def event_waits(self) -> Shares:

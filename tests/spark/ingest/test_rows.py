@@ -29,6 +29,9 @@ KINDS = {
 }
 
 
+QUICK = "partitioned, mapped by name, tracked"
+
+
 def rows_to_send() -> list[dict[str, Any]]:
     """Rows as JSON has them."""
     full = {
@@ -66,7 +69,7 @@ def test_i26_rows_that_do_not_fit_are_read_by_spark_in_the_table_beside(
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "plain" else ()) for kind in KINDS]
+    "kind", [pytest.param(kind, marks=() if kind == QUICK else pytest.mark.slow) for kind in KINDS]
 )
 def test_i26_rows_of_all_types_that_were_sent_over_http_are_read_by_spark(
     lake: Any, sql: Any, name: str, file_server: Any, kind: str

@@ -35,7 +35,8 @@ def aged(spark: Any, moving: MovingServer, name: str) -> Iterator[Any]:
         yield lake
 
 
-@pytest.mark.parametrize("policy", ["classic", pytest.param("v2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_i15_every_version_that_stays_reads_as_before_and_those_before_it_are_refused(
     sql: Any, aged: Any, moving: MovingServer, name: str, policy: str
 ) -> None:

@@ -60,12 +60,8 @@ LIVES: dict[str, tuple[str, ...]] = {
 """Tables, and statements on each: after a statement that rewrites, all of it is compared."""
 
 
-QUICK = "(id BIGINT, k INT)"
-
-
-@pytest.mark.parametrize(
-    "definition", [pytest.param(one, marks=() if one == QUICK else pytest.mark.slow) for one in LIVES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("definition", [*LIVES])
 def test_a_rewrite_returns_what_delta_returns_of_a_table_of_its_own(
     lake: Any, sql: Any, *, spark: Any, name: str, definition: str
 ) -> None:
@@ -144,6 +140,7 @@ def test_a_rewrite_in_a_transaction_says_in_its_first_line_what_to_do(lake: Any,
     assert lake.table(name).head().latest == 1
 
 
+@pytest.mark.slow
 def test_vacuum_returns_what_delta_s_returns(lake: Any, sql: Any, *, spark: Any, name: str) -> None:
     answers = []
     for table in (f"lake.{name}", f"spark_catalog.{name}"):

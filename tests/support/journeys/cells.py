@@ -37,6 +37,7 @@ USES: Final = {
     "duckdb_reads": "DuckDB (`unity_catalog`) reads",
     "pyiceberg_reads": "PyIceberg reads",
     "planned": "`plan`",
+    "sampled": "`sample`",
     "found": "`find`",
     "maintained": "maintenance: what is due",
     "verified": "`verify`",
@@ -98,8 +99,8 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
     **{
         ("iceberg", use): _NOT_DELTA
         for use in (
-            "rows_added", "rows_set_aside", "java_reads", "java_appends", "planned", "maintained", "verified",
-            "transaction", "exported",
+            "rows_added", "rows_set_aside", "java_reads", "java_appends", "planned", "sampled", "maintained",
+            "verified", "transaction", "exported",
         )
     },
     ("iceberg", "duckdb_reads"): Refused("does not exist", _NOT_DELTA.shown),

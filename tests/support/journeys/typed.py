@@ -56,6 +56,10 @@ FULL: Final[Row] = {
     "place": {"lat": 0.5, "tag": None},
     "part": "x/y z=%",
 }
+AS_JSON: Final[Row] = {
+    "amount": "12345678901234567.890", "raw": "AP8=", "day": "1969-12-31", "at": "2026-11-26T01:02:03.456789Z",
+    "pairs": {"k": 7, "l": None},
+}  # fmt: skip
 EMPTY: Final[Row] = {"id": 2, **dict.fromkeys(SCHEMA.names[1:]), "part": "p"}
 """PyIceberg takes no null as a partition value."""
 LOCAL: Final = pa.schema([("id", pa.int64()), ("local", pa.timestamp("us"))])
@@ -193,13 +197,17 @@ def rows_added(journey: Journey) -> None:
     with connect(journey.place.url, token=journey.place.token or None) as lake:
         lake.table(journey.name).append_rows(rows(FULL | {"id": 4}))
     journey.ids.append(4)
-    as_json = {
-        "id": 5, "amount": "12345678901234567.890", "raw": "AP8=", "day": "1969-12-31",
-        "at": "2026-11-26T01:02:03.456789Z", "pairs": {"k": 7, "l": None},
-    }  # fmt: skip
-    journey.place.ask("POST", f"/v1/tables/{journey.load()['table_id']}/rows", [FULL | as_json])
+    row = FULL | AS_JSON | {"id": 5}
+    journey.place.ask("POST", f"/v1/tables/{journey.load()['table_id']}/rows", [row])
     journey.ids.append(5)
     client_reads(journey)
+
+
+def sampled(journey: Journey) -> None:
+    """Compares the rows as JSON: rows of this form are what ``rows_added`` sends."""
+    sample = journey.place.ask("GET", f"/v1/tables/{journey.load()['table_id']}/sample")
+    found = sorted(sample["rows"], key=lambda row: int(row["id"]))
+    assert found == [row if row is EMPTY else row | AS_JSON | {"id": row["id"]} for row in expected(journey)]
 
 
 def duckdb_reads(journey: Journey) -> None:
@@ -228,7 +236,7 @@ PLAIN_ORIGINS: Final[dict[str, Callable[[Place], Journey]]] = {
 }  # fmt: skip
 PLAIN_USES: Final[dict[str, Callable[[Journey], None]]] = {
     "client_reads": client_reads, "duckdb_reads": duckdb_reads, "pyiceberg_reads": pyiceberg_reads,
-    "client_appends": client_appends, "rows_added": rows_added,
+    "sampled": sampled, "client_appends": client_appends, "rows_added": rows_added,
 }  # fmt: skip
 SPARK_USES: Final[dict[str, Callable[[Journey, Any, Any], None]]] = {
     "spark_reads": spark_reads, "spark_writes": spark_writes,

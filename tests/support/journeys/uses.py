@@ -81,6 +81,12 @@ def planned(journey: Journey) -> None:
     assert len(plan["files"]) >= 1 and not plan.get("next_page_token")
 
 
+def sampled(journey: Journey) -> None:
+    sample = journey.place.ask("GET", f"/v1/tables/{journey.load()['table_id']}/sample")
+    assert sorted(row["id"] for row in sample["rows"]) == sorted(journey.ids)
+    assert (sample["complete"], sample["cut"]) == (True, 0)
+
+
 def found(journey: Journey) -> None:
     query = "/main/" + journey.name.replace(".", "/")
     (entry,) = journey.place.ask("GET", "/v1/find", query=query)["found"]
@@ -199,7 +205,7 @@ def _java(journey: Journey, spark: Any) -> Client:
 
 PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
     "client_reads": client_reads, "duckdb_reads": duckdb_reads, "pyiceberg_reads": pyiceberg_reads, "planned": planned,
-    "found": found,
+    "sampled": sampled, "found": found,
     "maintained": maintained, "verified": verified, "client_appends": client_appends,
     "client_optimizes": client_optimizes, "rows_added": rows_added, "rows_set_aside": rows_set_aside,
     "transaction": transaction,

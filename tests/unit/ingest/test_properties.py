@@ -13,6 +13,7 @@ from contextlib import suppress
 from decimal import Context, Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -38,6 +39,7 @@ from turnstile.ingest.core.bodies import rows_of
 from turnstile.ingest.core.compression import plain_body
 from turnstile.ingest.core.errors import InvalidRows
 from turnstile.ingest.core.files import encode_parts, parts_of
+from turnstile.planning.core.shown_rows import shown_rows
 from turnstile.store.core.errors import TooLarge
 from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch
@@ -137,6 +139,17 @@ def test_rows_of_all_types_are_the_same_in_json_arrow_and_parquet(
     assert decode("\n".join(texts).encode(), LINES, definition) == expected
     assert decode(arrow_body(arrow), ARROW, definition) == expected
     assert decode(parquet_body(arrow), PARQUET, definition) == expected
+
+
+@settings(max_examples=examples(60))
+@given(tables(nested=True))
+def test_rows_of_a_sample_are_taken_back_as_they_were(table: tuple[Definition, list[dict[str, Any]]]) -> None:
+    definition, rows = table
+    arrow = arrow_table(definition, rows)
+    columns = [values.combine_chunks() for values in arrow.columns]
+    shown = shown_rows(definition.schema.names, columns)
+    assert (len(shown.rows), shown.cut) == (len(rows), 0)
+    assert decode(msgspec.json.encode(shown.rows), JSON, definition) == str(arrow.to_pylist())
 
 
 @settings(max_examples=examples(60))

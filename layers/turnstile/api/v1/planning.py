@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Target
 from turnstile.api.http.authorization import Params, needs, needs_table, table_guards
-from turnstile.api.http.request import Query, body, note
+from turnstile.api.http.request import Query, body, current, note
 from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.catalog.history.reader import AsOfReader
@@ -18,7 +18,7 @@ from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.find import Finder
 from turnstile.delta.commits import check_readable
 from turnstile.delta.core.head import TableHead
-from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics
+from turnstile.planning.core.plans import MAX_FILES, MAX_SAMPLE_ROWS, Plan, PlannedFile, PlanStatistics
 from turnstile.rights.rules import read_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.limits import NonNegativeExact
@@ -27,6 +27,7 @@ from turnstile.store.core.names import check_uuid
 routes = Blueprint(__name__)
 
 _USUAL_FILES = 1_000
+_USUAL_ROWS = 20
 
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -235,6 +236,40 @@ def _detail(table: TableHead, answer: Plan) -> TableDetail:
         index_version=seen.index_version,
         tail_versions=seen.tail_versions,
     )
+
+
+class TableSample(msgspec.Struct, frozen=True):
+    """Some rows of a ``version``, by column, as ``POST .../rows`` takes them.
+
+    ``complete``: these are all rows. ``cut``: values that are longer than what is shown of them.
+    ``columns_left_out``: columns that are not shown.
+    """
+
+    table_id: str
+    version: int
+    columns: list[str]
+    rows: list[dict[str, Any]]
+    complete: bool
+    cut: int
+    columns_left_out: int
+
+
+@routes.route(TABLE_BY_ID + "/sample", methods=["GET"])
+@needs_table(read_table, of=uuid_of_path)
+def sample(table_id: str) -> TableSample:
+    query = Query("version", "timestamp", "limit")
+    limit = query.integer("limit", _USUAL_ROWS, 1, MAX_SAMPLE_ROWS)
+    here = services()
+    table = here.commits.head(check_uuid(table_id))
+    found = here.sampler.sample(
+        table,
+        current().principal.name,
+        limit=limit,
+        version=query.integer("version"),
+        at_ms=query.integer("timestamp"),
+    )
+    note(table_id=table_id, version=found.version, rows=len(found.rows))
+    return TableSample(table_id, **msgspec.structs.asdict(found))
 
 
 class FoundFile(ShownFile, frozen=True, kw_only=True):

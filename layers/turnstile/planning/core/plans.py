@@ -13,6 +13,8 @@ from turnstile.planning.core.predicates import Predicate, TableColumns
 
 MAX_FILES: Final = 5_000
 """Files of one page."""
+MAX_SAMPLE_ROWS: Final = 100
+"""Rows of a sample (``turnstile.planning.sample``)."""
 
 
 class PlannedFile(msgspec.Struct, frozen=True, gc=False):

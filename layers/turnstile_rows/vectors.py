@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from turnstile_client.errors import Unsupported
+from turnstile_rows.errors import Unsupported
 
 _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
