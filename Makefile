@@ -112,21 +112,13 @@ imports: setup ## Import rules: who may know whom
 # -- test -------------------------------------------------------------------------------------------------------------
 
 .PHONY: test test-all test-quick test-core test-mutants test-spark test-artefacts test-deployment test-properties test-slow test-slow-spark sweep flaky patterns dynoxide downloads simulate mutate bench
-# The tests with a Spark session run beside the others, which wait at other times.
-test: EXAMPLES = 0.4
-test: test-mutants ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=4: ten times as many examples)
-	mkdir -p build; status=0; \
-	$(MAKE) --no-print-directory test-spark EXAMPLES=$(EXAMPLES) >build/test-spark.txt 2>&1 & spark=$$!; \
-	trap 'kill $$spark 2>/dev/null || true' EXIT; \
-	$(MAKE) --no-print-directory test-core EXAMPLES=$(EXAMPLES) || status=$$?; \
-	echo "the tests with a Spark session end (their output: build/test-spark.txt)"; \
-	wait $$spark || status=$$?; \
-	cat build/test-spark.txt; exit $$status
+test: EXAMPLES = 0.25
+test: test-mutants test-core test-spark ## Tests of every kind, in a quarter of an hour on two cores (EXAMPLES=4: sixteen times as many examples)
 
 test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; make sweep; make test-deployment)
 
 test-properties: EXAMPLES = 4
-test-properties: setup ## Properties alone, with ten times the examples of make test
+test-properties: setup ## Properties alone, with sixteen times the examples of make test
 	$(PYTEST) -m "hypothesis and not spark and not slow" $(SPREAD) --ignore tests/mutation tests
 
 test-quick: EXAMPLES = 0.1

@@ -139,7 +139,9 @@ def test_a_copy_of_the_file_alone_is_noticed_with_words(tmp_path: Path) -> None:
         cli.json("down")
 
 
-@pytest.mark.parametrize("ends", ["in order", "killed", "by a setting"])
+@pytest.mark.parametrize(
+    "ends", ["killed", *(pytest.param(end, marks=pytest.mark.slow) for end in ("in order", "by a setting"))]
+)
 def test_a_store_with_its_wal_or_after_a_clean_end_gives_no_notice(ends: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     server = Server.start(home, 0)

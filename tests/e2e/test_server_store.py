@@ -66,7 +66,9 @@ def _folder(store: Path) -> None:
     store.mkdir()
 
 
-@pytest.mark.parametrize("damage", [_overwritten, _cut, _zeros, _folder])
+@pytest.mark.parametrize(
+    "damage", [_overwritten, *(pytest.param(one, marks=pytest.mark.slow) for one in (_cut, _zeros, _folder))]
+)
 def test_a_start_on_a_damaged_store_says_so_in_one_sentence_and_has_a_code_of_its_own(
     damage: object, tmp_path: Path
 ) -> None:

@@ -14,7 +14,9 @@ from tests.simulation.scenarios.by_name import SCENARIOS
 SEEDS = os.environ.get("TURNSTILE_SEEDS", "")
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "append-groups" else ()) for name in SCENARIOS]
+)
 def test_i1_to_i11_a_run_on_sqlite_is_the_run_on_the_fakes(name: str) -> None:
     scenario = SCENARIOS[name]
     with on_one_cpu():

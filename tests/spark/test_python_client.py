@@ -11,6 +11,7 @@ import pytest
 from turnstile_client import Unsupported, connect
 
 
+@pytest.mark.slow
 def test_spark_and_plain_python_read_what_the_other_wrote_deletions_too(
     lake: Any, sql: Any, name: str, file_server: Any
 ) -> None:

@@ -98,7 +98,7 @@ def sample(api: Api, *, table: Table, limit: Rows = 10, version: Version = None,
         out.emit_json(answer)
         return
     out.say(f"[bold]table[/bold]   {escape(str(name))}   version {answer['version']}")
-    rows = [[_shown(row[column]) for column in answer["columns"]] for row in answer["rows"]]
+    rows = [[_cell_text(row[column]) for column in answer["columns"]] for row in answer["rows"]]
     out.table("", [escape(column) for column in answer["columns"]], rows, empty="the table has no rows")
     if not answer["complete"]:
         out.say(f"{len(rows)} of its rows are shown")
@@ -106,7 +106,7 @@ def sample(api: Api, *, table: Table, limit: Rows = 10, version: Version = None,
         out.say(f"{answer['columns_left_out']} more columns are not shown")
 
 
-def _shown(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     """A value in a cell of the terminal's table."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _CELL else text[: _CELL - 1] + "…"

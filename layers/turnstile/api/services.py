@@ -103,8 +103,7 @@ class Services:
             getattr(self, part)
 
     def begin_anew(self) -> None:
-        """Called in each sandbox that continues from a snapshot, before its first request: state
-        that the sandboxes would share by the snapshot begins anew."""
+        """Makes anew, in a sandbox that continues from a snapshot, the state that others share."""
         from turnstile.adapters.machine import begin_anew
 
         begin_anew(self.world)
@@ -156,8 +155,7 @@ class Services:
 
     @cached_property
     def commit_judge(self) -> CommitJudge:
-        """Checks whether later commits may have changed a read; its module is loaded with the first
-        such check."""
+        """Checks whether later commits may have changed a read."""
         from turnstile.planning.reads import CommitJudge
 
         return CommitJudge(self.world, self.metadata)
@@ -221,9 +219,8 @@ class Services:
         """Senders of events, one for each target."""
         from turnstile.events.deliver import Deliverer
 
-        alone = self.settings.delivers_alone
-        faults = self.settings.faults
-        return [Deliverer(self.world, target, alone=alone, faults=faults) for target in self.settings.event_targets]
+        own = self.settings
+        return [Deliverer(self.world, to, alone=own.delivers_alone, faults=own.faults) for to in own.event_targets]
 
     @cached_property
     def maintainer(self) -> Maintainer:
@@ -239,9 +236,8 @@ class Services:
         """Requests actions after publications."""
         from turnstile.events.follow_ups import FollowUps
 
-        actions = self.settings.follow_ups
-        faults = self.settings.faults
-        return FollowUps(self.world, self.maintenance_runs.policy, actions, faults=faults)
+        own = self.settings
+        return FollowUps(self.world, self.maintenance_runs.policy, own.follow_ups, faults=own.faults)
 
     @cached_property
     def planner(self) -> Planner:
@@ -300,8 +296,7 @@ class Services:
         )  # fmt: skip
 
     def guard_of(self, *needs: Need) -> Guard:
-        """Returns another guard for the present request: for names that only its body has, or for a
-        part of its answer."""
+        """Returns another guard for the present request: for names in its body or its answer."""
         principal = guard().principal
         return self.authorizers.access.guard(principal, [] if principal.admin else needs)
 
@@ -314,8 +309,7 @@ class Services:
         return self.open_loader.authorized_by(guard())
 
     def loader_of(self, target: Target) -> Loader:
-        """Returns the loader for an answer "as load" to a request that needs something else: it
-        needs a load of ``target``."""
+        """Returns the loader for an answer "as load", which needs a load of ``target``."""
         return self.open_loader.authorized_by(self.guard_of(Need(see_table, target)))
 
     @property
@@ -326,8 +320,7 @@ class Services:
         return self.open_catalog if guard.principal.admin else self.open_catalog.authorized_by(guard)
 
     def catalog_at(self, target: Target) -> CatalogServices:
-        """Returns the catalog's services for an answer about a namespace that the request itself
-        does not name."""
+        """Returns the catalog's services for an answer about a namespace that is not named."""
         return self.catalog_for(self.guard_of(Need(see_schema, target)))
 
     @property
@@ -387,8 +380,7 @@ class Services:
     def credentials(
         self, location: str, operation: Operation, files: Sequence[str] = ()
     ) -> tuple[VendedCredentials, ...]:
-        """Returns credentials for a location, or for ``files`` in it; none where clients need none,
-        or bring their own."""
+        """Returns credentials for a location, or files in it; none for clients with their own."""
         from turnstile.adapters.credentials import credentials_for
 
         return credentials_for(self.vendor, location, operation, files)

@@ -156,7 +156,7 @@ class _Reading:
 
     def _rows(self, file: PlannedFile, size: int) -> Iterator[list[pa.Array]]:
         values = partition_columns(self._partitions, {"partitionValues": file.partition_values})
-        deleted = None if file.deletion_vector is None else self._deleted(file.deletion_vector)
+        deleted = None if file.deletion_vector is None else self._read_vector(file.deletion_vector)
         source, options = self._open(self._place(file.path))
         with pq.ParquetFile(source, coerce_int96_timestamp_unit="us", **options) as parquet:
             for found in stored_rows(parquet, self._wanted, values, deleted, size):
@@ -172,7 +172,7 @@ class _Reading:
         pieces = io.BufferedReader(_Pieces(self._storage, stat, self._count), _PIECE_BYTES)
         return pieces, {"buffer_size": _PIECE_BYTES, "pre_buffer": False}
 
-    def _deleted(self, vector: DeletionVector) -> BitMap64:
+    def _read_vector(self, vector: DeletionVector) -> BitMap64:
         members = msgspec.structs.asdict(vector)
         path = vector_file(vector)
         if path is None:

@@ -309,6 +309,28 @@ def test_detail_shows_what_files_come_to_and_says_what_is_not_known() -> None:
     assert "property delta.appendOnly true" in shown
 
 
+def test_a_sample_is_a_table_and_says_how_much_of_the_rows_and_columns_it_is() -> None:
+    answer = {
+        "table_id": ID, "version": 3, "columns": ["id", "[red]name"], "complete": False, "cut": 1,
+        "columns_left_out": 2, "rows": [{"id": 1, "[red]name": "x" * 100}, {"id": None, "[red]name": ["[bold]"]}],
+    }  # fmt: skip
+    tables = {"tables": [{"name": "t", "table_id": ID, "format": "delta"}]}
+    paths = {
+        "GET /v1/catalogs/main/namespaces/default/tables": (200, tables),
+        f"GET /v1/tables/{ID}/sample?limit=2&version=3": (200, answer),
+    }
+    with service(paths) as canned:
+        assert ask(canned, "sample", "default.t", "--version", "3", "--limit", "2") == answer
+        ended = run("sample", "default.t", "--version", "3", "--limit", "2", "--url", canned.url)
+    assert ended.exit_code == 0, ended.stderr
+    shown = " ".join(ended.stdout.split())
+    assert "id [red]name" in shown
+    assert f"1 {'x' * 59}…" in shown
+    assert 'null ["[bold]"]' in shown
+    assert "2 of its rows are shown" in shown
+    assert "2 more columns are not shown" in shown
+
+
 def test_a_dry_run_of_an_import_is_reported_in_words_and_says_when_it_is_not_possible() -> None:
     path = "POST /v1/catalogs/main/namespaces/sales/imports"
     report = {

@@ -1,4 +1,4 @@
-"""Samples over HTTP, on the function ``plans``: rows of a version, for those who may read the table."""
+"""Samples over HTTP, on the function ``plans``: rows of a version of a table."""
 
 from __future__ import annotations
 

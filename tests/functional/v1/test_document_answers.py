@@ -373,6 +373,11 @@ def old_cursor_of_the_fleet(site: Site) -> Answer:
     return site.ask("readFleetEvents", query={"after": seal(Place(FLEET, "an earlier log", 0, 0))})
 
 
+def sampled(site: Site) -> Answer:
+    """The rows of a version whose files are there."""
+    return site.ask("sampleTable", query={"version": 0})
+
+
 def followed(site: Site) -> Answer:
     appender = Appender(site.world)
     appender.append(list(behind(site.world, appender)))
@@ -460,7 +465,8 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("updateRun", 200): lambda site: with_run(good, site, "updateRun"),
     ("beginRun", 503): lambda site: with_run(storage_away, site, "beginRun"),
     ("changeTablePolicy", 409): lambda site: recovering(site, "changeTablePolicy"),
-    **{(id, 409): lambda site, one=id: recovering(site, one) for id in ("planScan", "judgeReads", "describeTable")},
+    **{(id, 409): lambda site, one=id: recovering(site, one) for id in
+       ("planScan", "judgeReads", "describeTable", "sampleTable")},
     ("updateRun", 409): lambda site: good(site, "updateRun"),
     **{(id, 500): lambda site, one=id: with_run(broken(OutcomeUnknown("lost"), writes_only=True), site, one) for id in
        ("beginRun", "updateRun")},
@@ -468,6 +474,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     **{(id, 413): lambda site, one=id: rows_too_large(site, one) for id in ROWS},
     **{(id, 422): lambda site, one=id: other_rows(site, one) for id in ROWS},
     **{(id, 500): lambda site, one=id: broken(OutcomeUnknown("lost"), writes_only=True)(site, one) for id in ROWS},
+    ("sampleTable", 200): sampled,
     ("readEvents", 200): followed,
     ("readEvents", 404): lambda site: site.ask("readEvents", query={"catalog": "nope"}),
     ("readEvents", 410): old_cursor,

@@ -50,6 +50,7 @@ FULL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_i26_rows_that_do_not_fit_are_read_by_spark_in_the_table_beside(
     lake: Any, sql: Any, name: str, file_server: Any
 ) -> None:

@@ -169,7 +169,7 @@ class Once:
     ("statement", "most_lost"),
     [
         pytest.param("INSERT INTO {} VALUES (5000, 0), (5001, 1)", 0, marks=pytest.mark.slow),
-        ("DELETE FROM {} WHERE id = 3", 1),
+        pytest.param("DELETE FROM {} WHERE id = 3", 1, marks=pytest.mark.slow),
         pytest.param("UPDATE {} SET id = 6000 WHERE id = 105", 1, marks=pytest.mark.slow),
         pytest.param("DELETE FROM {} WHERE id < 50", 1, marks=pytest.mark.slow),
     ],

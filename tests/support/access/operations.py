@@ -247,6 +247,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "announce vacuum": lambda realm: Ask("POST", _by_id(realm, "vacuums"), {}),
     "maintenance": lambda realm: Ask("GET", _by_id(realm, "maintenance")),
     "describe table": lambda realm: Ask("GET", _by_id(realm, "detail")),
+    "sample table": lambda realm: Ask("GET", _by_id(realm, "sample")),
     "plan scan": lambda realm: Ask("POST", _by_id(realm, "plan"), {}),
     "judge reads": lambda realm: Ask("POST", _by_id(realm, "judge"), {"after": 0, "predicates": [""]}),
     "append rows": lambda realm: Ask("POST", _by_id(realm, "rows"), [{"id": 1}]),

@@ -11,8 +11,12 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
+import io
 import json
 from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, copied, fake_world
@@ -52,6 +56,14 @@ def _api(kind: str) -> str:
     return "/v1" if kind == "ref" else B
 
 
+@functools.cache
+def _data_file() -> bytes:
+    """The content of the file that version 1 of ``sales.t1`` adds."""
+    content = io.BytesIO()
+    pq.write_table(pa.table({"id": [1]}), content)
+    return content.getvalue()
+
+
 class Realm:
     """Catalog ``main`` with schemas ``sales`` and ``hr``, the table ``sales.t1`` with one commit,
     the external table ``sales.e1``, a staging table of ann's and one of bob's, and the reference
@@ -72,6 +84,7 @@ class Realm:
             self.must("POST", "/v1/catalogs/main/namespaces", {"name": name})
         self.table = self.create("t1")
         self.must("POST", f"/v1/tables/{self.table}/commits", self.append(1, "secret"))
+        self.world.storages.open(self.head().location).put_if_absent("secret.parquet", _data_file())
         external = {"name": "e1", "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
                     "data_source_format": "DELTA", "columns": [], "storage_location": EXTERNAL}  # fmt: skip
         self.external = self.must("POST", f"{B}/tables", external).json["table_id"]

@@ -477,7 +477,7 @@ def test_i10_a_process_that_was_frozen_removes_nothing_more(site: Site) -> None:
     assert site.oldest() == 30
 
 
-@pytest.mark.parametrize("policy", ["classic", "v2"])
+@pytest.mark.parametrize("policy", ["classic", pytest.param("v2", marks=pytest.mark.slow)])
 def test_i15_a_crash_after_any_removal_leaves_a_log_that_reads_and_the_next_run_goes_on(policy: str) -> None:
     asked = {
         "delta.checkpointPolicy": policy,

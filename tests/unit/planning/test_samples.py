@@ -1,5 +1,5 @@
-"""A sample is rows of the table, whatever its files look like, and of no file outside of it; it reads
-no more than it has to."""
+"""A sample is rows of the table, whatever its files look like, and of no file outside of it; it
+reads no more than it has to."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Values as JSON: exact where they are shown whole, and short (that rows are taken back as they were:
-tests/unit/ingest/test_properties.py)."""
+"""Values as JSON: exact where they are shown whole, and short. tests/unit/ingest/test_properties.py
+has that rows are taken back as they were."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rows of a table as JSON: the values that ``POST .../rows`` takes (``turnstile.ingest.core.values``)
-and puts into the table as they were, as long as they are short.
+"""Rows of a table as JSON: the values that ``POST .../rows`` takes
+(``turnstile.ingest.core.values``) and puts into the table as they were, as long as they are short.
 
     numbers        numbers; texts where JSON's readers would round them, and for NaN and infinities
     decimal        texts with all digits
