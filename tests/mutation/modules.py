@@ -53,6 +53,13 @@ _PLANNED = (
     "functional/planning/*.py",
     "functional/iceberg/test_delta_tables.py",
 )
+_READ = (
+    "unit/python_client/test_reading.py",
+    "unit/python_client/test_mapped_columns.py",
+    "unit/python_client/test_pure_parts.py",
+    "unit/python_client/test_vectors.py",
+    "unit/planning/test_samples.py",
+)
 _CONTENT = (
     "unit/delta/test_content.py",
     "unit/delta/test_definition.py",
@@ -293,6 +300,26 @@ MODULES: Final = {
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.planning.sample": Mutated(
+        ("unit/planning/test_samples.py", "functional/planning/test_samples_over_http.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.planning.core.shown_rows": Mutated(
+        ("unit/planning/test_shown_rows.py", "unit/ingest/test_properties.py"), writes=False, decides=True
+    ),
+    "turnstile_rows.reading": Mutated(_READ, writes=False, decides=True),
+    "turnstile_rows.vectors": Mutated(_READ, writes=False, decides=True, guards=True),
+    "turnstile_rows.shapes": Mutated(_READ, writes=False, decides=True),
+    "turnstile_rows.partitions": Mutated(("unit/ingest/test_files.py", *_READ), writes=False, decides=True),
+    "turnstile_rows.statistics": Mutated(
+        ("unit/python_client/test_pure_parts.py", "unit/python_client/test_rewrites.py", "unit/ingest/test_files.py"),
+        writes=False,
+        decides=True,
+    ),
+    "turnstile_client.core.filters": Mutated(_READ, writes=False, decides=True, guards=True),
+    "turnstile_client.reading": Mutated(_READ, writes=False, decides=True, guards=True),
     "turnstile.ingest.core.identity": Mutated(
         ("unit/ingest/test_identity.py", "functional/ingest/test_shared_requests.py"), decides=True
     ),
@@ -623,6 +650,9 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile.gc.kinds.iceberg_files: _read_new: operand path not in reached.read": (
         "a metadata file that is read again names what it named: it saves a read"
     ),
+    "turnstile.planning.sample: sample: edge left <= 0": "a row more after exactly as many bytes as an answer has",
+    "turnstile.planning.sample: _count: edge self._left_bytes < 0": "exactly as many bytes as may be read",
+    "turnstile.planning.core.shown_rows: _float: edge value > 0": "no infinity is 0",
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: predicate: operand isinstance(tree, exp.Like)": "nothing else has the mark of NOT "

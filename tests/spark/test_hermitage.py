@@ -39,8 +39,9 @@ def test_i8_a_lake_allows_what_its_level_allows_and_nothing_else(
     assert len(verdict.refused) <= 1, verdict  # the other one wins
 
 
-@pytest.mark.parametrize("level", ["snapshot", pytest.param("serializable", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("case", [pytest.param("G-single", marks=pytest.mark.slow), "PMP"])
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["snapshot", "serializable"])
+@pytest.mark.parametrize("case", ["G-single", "PMP"])
 def test_i8_a_reader_is_refused_when_a_table_that_it_did_not_name_cannot_join_its_cut(
     lake: Any, spark: Any, level: str, case: str
 ) -> None:

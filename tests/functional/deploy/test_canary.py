@@ -77,6 +77,7 @@ def test_another_release_makes_new_versions_though_the_code_of_the_function_is_t
     assert versions[1] == versions[2]
 
 
+@pytest.mark.slow
 def test_every_way_to_move_an_alias_is_one_that_sam_knows_and_no_other_is_taken() -> None:
     for kind in script.TYPES:
         group = of_type(packaged("one", kind), "AWS::CodeDeploy::DeploymentGroup")["CommitFunctionDeploymentGroup"]

@@ -208,7 +208,7 @@ def idle_world(tables: int) -> FakeWorld:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("tables", [12, 400])
+@pytest.mark.parametrize("tables", [12, pytest.param(400, marks=pytest.mark.slow)])
 def test_idle_schedules_ask_of_the_stores_what_the_model_says_at_any_number_of_tables(
     tables: int, schedule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,8 +17,6 @@ BOTH_IDS = {
     "row tracking in partitions": "(id BIGINT, k INT) PARTITIONED BY (k)"
     " TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.columnMapping.mode' = 'name')",
 }
-QUICK = ("row tracking and mapping by id",)
-"""All that is kept of a rewritten row; its deletions are deletion vectors, as in most tables."""
 MADE = {kind: text for kind, text in KINDS.items() if kind != "clustering"} | BOTH_IDS
 
 
@@ -38,10 +36,8 @@ def is_tracked(sql: Any, table: str) -> bool:
     return properties.get("delta.enableRowTracking") == "true"
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow, id=kind) for kind in MADE],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*MADE])
 def test_i27_rows_keep_their_values_ids_and_versions(lake: Any, sql: Any, name: str, client: Table, kind: str) -> None:
     table = f"lake.{name}"
     sql(f"CREATE TABLE {table} {MADE[kind]}")

@@ -11,6 +11,7 @@ from tests.support.threads import elsewhere
 from turnstile_spark import TransactionConflict, TransactionOutcomeUnknown
 
 
+@pytest.mark.slow
 def test_i8_tables_are_created_filled_and_read_inside_and_appear_with_the_commits_of_others(
     shaky: Any, flaky: Any, sql: Any, two: tuple[str, str], name: str
 ) -> None:

@@ -18,6 +18,7 @@ def timestamps(lake: Any, tables: tuple[str, str]) -> list[int]:
     return [entry.timestamp for entry in lake.context.api.cut(list(tables))]
 
 
+@pytest.mark.slow
 def test_i8_the_commits_of_a_transaction_have_one_time_and_a_cut_of_before_has_neither(
     lake: Any, sql: Any, two: tuple[str, str]
 ) -> None:

@@ -43,13 +43,8 @@ def test_i6_the_state_of_a_version_is_computed_once_for_all_scopes(
         assert sorted(row.id for row in cut.table(a).collect()) == [0, 1]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        pytest.param("INSERT INTO lake.{a} VALUES (7)", marks=pytest.mark.slow),  # an UPDATE adds a file, too
-        "UPDATE lake.{a} SET id = 7",
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", ["INSERT INTO lake.{a} VALUES (7)", "UPDATE lake.{a} SET id = 7"])
 def test_i8_a_statement_on_a_shared_state_is_seen_by_its_transaction_alone(
     lake: Any, sql: Any, two: tuple[str, str], statement: str
 ) -> None:

@@ -31,6 +31,8 @@ from turnstile.planning.core.shown_rows import NESTED_BYTES, TEXT_CHARACTERS, js
         (pa.map_(pa.bool_(), pa.string()), [(True, None)], {"true": None}),
         (pa.map_(pa.list_(pa.int64()), pa.int64()), [([1], 2)], [{"key": [1], "value": 2}]),
         (pa.struct([]), {}, {}),
+        (pa.list_(pa.int64()), [2**53], ["9007199254740992"]),
+        (pa.struct([("x", pa.float64())]), {"x": float("nan")}, {"x": "NaN"}),
     ],
 )
 def test_values(type: pa.DataType, value: Any, shown: Any) -> None:
@@ -45,5 +47,10 @@ def test_a_long_text_is_cut_and_a_large_list_is_its_size() -> None:
     lists = pa.array([list(range(10)), list(range(NESTED_BYTES)), None])
     found = shown_rows(["t", "l"], [texts, lists])
     assert found.cut == 2
+    very_long = shown_rows(["t"], [pa.array(["x" * (NESTED_BYTES + 1)])])
+    assert very_long.rows == [{"t": "x" * TEXT_CHARACTERS + "…"}]
+    lists = [pa.array([[*range(count)]], pa.list_(pa.int32())) for count in (NESTED_BYTES // 4 - 1, NESTED_BYTES // 4)]
+    assert [one.nbytes for one in lists] == [NESTED_BYTES, NESTED_BYTES + 4]
+    assert [shown_rows(["l"], [one]).cut for one in lists] == [0, 1]
     assert [row["t"] for row in found.rows] == ["x" * TEXT_CHARACTERS, "x" * TEXT_CHARACTERS + "…", None]
     assert [row["l"] for row in found.rows] == [[*range(10)], "(32 KiB)", None]
