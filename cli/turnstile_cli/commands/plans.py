@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
@@ -16,6 +17,7 @@ from turnstile_cli.errors import CliError
 from turnstile_cli.names import Table, TableName
 from turnstile_cli.output import Format
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _CELL: Final = 60
 """Characters of a value in a cell."""
 _PLANS: Final = 3
@@ -25,7 +27,7 @@ Where = Annotated[str | None, typer.Option("--where", help="As in SQL: \"day = '
 Version = Annotated[int | None, typer.Option("--version", min=0, help="Of this version; else the latest.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Say how many files each part of --where excludes.")]
 Limit = Annotated[int, typer.Option("--limit", min=0, help="Files that are shown.")]
-Rows = Annotated[int, typer.Option("--limit", min=1, max=100, help="Rows that are shown.")]
+Rows = Annotated[int, typer.Option("--limit", min=1, max=100, help="Rows at most, 1 to 100.")]
 
 
 @with_api
@@ -90,7 +92,7 @@ def detail(api: Api, *, table: Table, version: Version = None, output: Format) -
 
 @with_api
 def sample(api: Api, *, table: Table, limit: Rows = 10, version: Version = None, output: Format) -> None:
-    """Show some rows of a table, of its first files and in no particular order."""
+    """Show some rows of a table, of any of its files and in no particular order."""
     name = TableName.parse(table)
     query = {"limit": limit} if version is None else {"limit": limit, "version": version}
     answer = api.get(f"/v1/tables/{name.table_id(api)}/sample", **query)
@@ -101,14 +103,18 @@ def sample(api: Api, *, table: Table, limit: Rows = 10, version: Version = None,
     rows = [[_cell_text(row[column]) for column in answer["columns"]] for row in answer["rows"]]
     out.table("", [escape(column) for column in answer["columns"]], rows, empty="the table has no rows")
     if not answer["complete"]:
-        out.say(f"{len(rows)} of its rows are shown")
+        out.say(f"rows shown: {len(rows)}; the table has more")
+    if answer["cut"]:
+        out.say(f"values that are not shown whole: {answer['cut']}")
     if answer["columns_left_out"]:
-        out.say(f"{answer['columns_left_out']} more columns are not shown")
+        out.say(f"columns that are not shown: {answer['columns_left_out']}")
 
 
 def _cell_text(value: Any) -> str:
-    """A value in a cell of the terminal's table."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Returns a value for a cell of the terminal's table, without characters that control the
+    terminal. An empty text has quotes, since an empty cell is left out."""
+    text = value if value and isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 

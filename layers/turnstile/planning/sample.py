@@ -51,6 +51,7 @@ _PIECE_BYTES: Final = 256 * 1024
 _AT_ONCE: Final = 4
 _OF_A_PRINCIPAL: Final = 2
 _RETRY_MS: Final = 500
+_LOOK: Final = "find all such files with turnstile verify TABLE --files"
 _OUTSIDE: Final = "it lies outside of the table's folder"
 _ENGINE: Final = "read the table with an engine"
 _SCHEME: Final = re.compile(r"\A(?:s3[an]?://|file:/+)")
@@ -131,13 +132,12 @@ class _Reading:
         left = ANSWER_BYTES
         is_complete = self._plan.next_page is None
         for columns in self._all_rows(limit + 1):
-            shown = shown_rows(self._names, columns)
-            cut += shown.cut
-            for row in shown.rows:
+            for row in shown_rows(self._names, columns):
                 if len(rows) == limit or left <= 0:
                     return self._answer(rows, cut, complete=False)
-                rows.append(row)
-                left -= len(msgspec.json.encode(row))
+                rows.append(row.values)
+                cut += row.cut
+                left -= len(msgspec.json.encode(row.values))
         return self._answer(rows, cut, complete=is_complete)
 
     def _answer(self, rows: list[dict[str, Any]], cut: int, *, complete: bool) -> Sample:
@@ -152,7 +152,7 @@ class _Reading:
                 raise
             except (TableError, *UNDECODABLE) as error:
                 problem = f"{self._table.name}: the file {file.path[:300]!r} cannot be read: {error}"
-                raise UnsupportedTable(problem, field="table_id", remedy=f"run verify; or {_ENGINE}") from None
+                raise UnsupportedTable(problem, field="location", remedy=_LOOK) from None
 
     def _rows(self, file: PlannedFile, size: int) -> Iterator[list[pa.Array]]:
         values = partition_columns(self._partitions, {"partitionValues": file.partition_values})

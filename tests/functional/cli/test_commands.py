@@ -312,7 +312,12 @@ def test_detail_shows_what_files_come_to_and_says_what_is_not_known() -> None:
 def test_a_sample_is_a_table_and_says_how_much_of_the_rows_and_columns_it_is() -> None:
     answer = {
         "table_id": ID, "version": 3, "columns": ["id", "[red]name"], "complete": False, "cut": 1,
-        "columns_left_out": 2, "rows": [{"id": 1, "[red]name": "x" * 100}, {"id": None, "[red]name": ["[bold]"]}],
+        "columns_left_out": 2,
+        "rows": [
+            {"id": 1, "[red]name": "x" * 100},
+            {"id": None, "[red]name": ["[bold]"]},
+            {"id": "", "[red]name": "\x1b[31mred"},
+        ],
     }  # fmt: skip
     tables = {"tables": [{"name": "t", "table_id": ID, "format": "delta"}]}
     paths = {
@@ -327,8 +332,10 @@ def test_a_sample_is_a_table_and_says_how_much_of_the_rows_and_columns_it_is() -
     assert "id [red]name" in shown
     assert f"1 {'x' * 59}…" in shown
     assert 'null ["[bold]"]' in shown
-    assert "2 of its rows are shown" in shown
-    assert "2 more columns are not shown" in shown
+    assert '"" \\x1b[31mred' in shown
+    assert "rows shown: 3; the table has more" in shown
+    assert "values that are not shown whole: 1" in shown
+    assert "columns that are not shown: 2" in shown
 
 
 def test_a_dry_run_of_an_import_is_reported_in_words_and_says_when_it_is_not_possible() -> None:

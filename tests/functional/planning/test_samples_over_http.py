@@ -89,6 +89,6 @@ def test_a_version_that_does_not_exist_is_not_found(site) -> None:
 def test_a_file_that_is_gone_is_named_with_the_remedy(site) -> None:
     site.append(1)
     del site.world.storages.files[f"{site.location}/1.parquet"]
-    error = refused(site.ask(), 400, "UnsupportedTable", "table_id")
+    error = refused(site.ask(), 400, "UnsupportedTable", "location")
     assert "'1.parquet' cannot be read: it is gone" in error["message"]
-    assert "verify" in error["remedy"]
+    assert "verify TABLE --files" in error["remedy"]

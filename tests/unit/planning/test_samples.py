@@ -239,6 +239,12 @@ def test_a_file_of_which_too_much_would_be_read_is_refused(monkeypatch: Any) -> 
         lake.sample(20)
 
 
+def test_only_values_of_rows_that_are_shown_count_as_cut() -> None:
+    lake = Lake(ID, column("text", "string"))
+    lake.add(pa.table({"id": range(3), "text": ["short", "x" * 5_000, "x" * 5_000]}))
+    assert [lake.sample(limit).cut for limit in (1, 2, 3)] == [0, 1, 2]
+
+
 def test_an_answer_ends_with_the_row_that_makes_it_large(monkeypatch: Any) -> None:
     lake = Lake(ID, column("text", "string"))
     monkeypatch.setattr(module, "ANSWER_BYTES", 2_000)

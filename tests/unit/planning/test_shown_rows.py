@@ -46,11 +46,11 @@ def test_a_long_text_is_cut_and_a_large_list_is_its_size() -> None:
     texts = pa.array(["x" * TEXT_CHARACTERS, "x" * (TEXT_CHARACTERS + 1), None])
     lists = pa.array([list(range(10)), list(range(NESTED_BYTES)), None])
     found = shown_rows(["t", "l"], [texts, lists])
-    assert found.cut == 2
+    assert [row.cut for row in found] == [0, 2, 0]
     very_long = shown_rows(["t"], [pa.array(["x" * (NESTED_BYTES + 1)])])
-    assert very_long.rows == [{"t": "x" * TEXT_CHARACTERS + "…"}]
+    assert very_long[0].values == {"t": "x" * TEXT_CHARACTERS + "…"}
     lists = [pa.array([[*range(count)]], pa.list_(pa.int32())) for count in (NESTED_BYTES // 4 - 1, NESTED_BYTES // 4)]
     assert [one.nbytes for one in lists] == [NESTED_BYTES, NESTED_BYTES + 4]
-    assert [shown_rows(["l"], [one]).cut for one in lists] == [0, 1]
-    assert [row["t"] for row in found.rows] == ["x" * TEXT_CHARACTERS, "x" * TEXT_CHARACTERS + "…", None]
-    assert [row["l"] for row in found.rows] == [[*range(10)], "(32 KiB)", None]
+    assert [shown_rows(["l"], [one])[0].cut for one in lists] == [0, 1]
+    assert [row.values["t"] for row in found] == ["x" * TEXT_CHARACTERS, "x" * TEXT_CHARACTERS + "…", None]
+    assert [row.values["l"] for row in found] == [[*range(10)], "(32 KiB)", None]

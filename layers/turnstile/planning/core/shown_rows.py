@@ -30,22 +30,20 @@ _EXACT: Final = 2**53
 _MORE: Final = "…"
 
 
-class ShownRows(msgspec.Struct, frozen=True):
-    """Rows by column; ``cut``: how many values are not shown whole."""
+class ShownRow(msgspec.Struct, frozen=True):
+    """The values of a row by column; ``cut``: how many of them are not shown whole."""
 
-    rows: list[dict[str, Any]]
+    values: dict[str, Any]
     cut: int
 
 
-def shown_rows(names: Sequence[str], columns: Sequence[pa.Array]) -> ShownRows:
+def shown_rows(names: Sequence[str], columns: Sequence[pa.Array]) -> list[ShownRow]:
     """Returns the rows of ``columns``, which are called ``names``."""
-    cut = 0
-    shown = []
-    for values in columns:
-        cells = [_cell(value) for value in _cells(values)]
-        cut += sum(is_cut for _, is_cut in cells)
-        shown.append([value for value, _ in cells])
-    return ShownRows([dict(zip(names, row, strict=True)) for row in zip(*shown, strict=True)], cut)
+    rows = zip(*(map(_cell, _cells(values)) for values in columns), strict=True)
+    return [
+        ShownRow({name: value for name, (value, _) in zip(names, row, strict=True)}, sum(is_cut for _, is_cut in row))
+        for row in rows
+    ]
 
 
 class _Unshown(msgspec.Struct, frozen=True):
