@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from turnstile_rows.definitions import Definition
 from turnstile_rows.partitions import partition_value
 from turnstile_rows.shapes import place_of, shape
 from turnstile_rows.vectors import kept_rows
@@ -41,6 +42,14 @@ class StoredRows:
         """The positions of the rows in the file."""
         all_rows = pa.array(range(self.first, self.first + self.count), pa.int64())
         return all_rows if self.kept is None else all_rows.take(self.kept)
+
+
+def stored_columns(definition: Definition) -> dict[str, pa.Field]:
+    """The columns as files have them, partition columns as the log has them, by their names in the
+    table. They take null: a file may be older than a column. Raises
+    :class:`turnstile_rows.errors.Unsupported`."""
+    stored = zip(definition.schema.names, definition.stored_schema, strict=True)
+    return {name: column.with_nullable(nullable=True) for name, column in stored}
 
 
 def partition_columns(names: Mapping[str, pa.Field], file: File) -> dict[str, pa.Scalar]:

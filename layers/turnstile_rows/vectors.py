@@ -19,6 +19,8 @@ _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:
 _B85: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_B85: Final = str.maketrans(_Z85, _B85)
 _MAGIC: Final = 1681511377
+#: Of the size before a vector and the checksum after it.
+_FRAME_BYTES: Final = 8
 #: Characters of a uuid in base 85.
 _UUID: Final = 20
 
@@ -37,6 +39,12 @@ def vector_path(vector: Mapping[str, Any]) -> str | None:
             name = uuid.UUID(bytes=_decode(text[-_UUID:]))
             return f"{prefix}/deletion_vector_{name}.bin" if prefix else f"deletion_vector_{name}.bin"
     raise Unsupported(f"a deletion vector of storage type {vector['storageType']!r} is not known to this client")
+
+
+def vector_range(vector: Mapping[str, Any]) -> tuple[int, int]:
+    """Where the vector of a descriptor is in its file, as :func:`deleted_rows` takes it: the
+    offset, and how many bytes."""
+    return int(vector.get("offset") or 0), int(vector["sizeInBytes"]) + _FRAME_BYTES
 
 
 def deleted_rows(vector: Mapping[str, Any], stored: bytes | None) -> BitMap64:

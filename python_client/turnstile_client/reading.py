@@ -23,10 +23,10 @@ from turnstile_client.storage import Storage
 from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import DataMismatch
 from turnstile_rows.partitions import partition_value
-from turnstile_rows.reading import File, StoredRows, partition_columns, stored_rows
+from turnstile_rows.reading import File, StoredRows, partition_columns, stored_columns, stored_rows
 from turnstile_rows.shapes import is_named_alike, place_of, shape
 from turnstile_rows.tracking import RowTracking
-from turnstile_rows.vectors import deleted_rows, vector_path
+from turnstile_rows.vectors import deleted_rows, vector_path, vector_range
 
 #: Spark writes times as INT96, which are nanoseconds where nothing else is said.
 _FORMAT: Final = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
@@ -53,9 +53,8 @@ class FileReader:
         # A partition column is no part of the files. Columns take null: a file may be older than a
         # column.
         columns = [column.with_nullable(nullable=True) for column in definition.schema]
-        stored = [column.with_nullable(nullable=True) for column in definition.stored_schema]
-        self._whole = pa.schema(stored)
-        self._stored = dict(zip(definition.schema.names, stored, strict=True))
+        self._stored = stored_columns(definition)
+        self._whole = pa.schema([*self._stored.values()])
         self._partitions = {self._stored[name].name: self._stored[name] for name in definition.partitions}
         self._names = list(names)
         self.schema = pa.schema([columns[definition.schema.get_field_index(name)] for name in names])
@@ -150,9 +149,7 @@ class FileReader:
         path = vector_path(vector)
         if path is None:
             return deleted_rows(vector, None)
-        stored = self._storage.read(
-            self._storage.path_of_uri(path), int(vector.get("offset") or 0), int(vector["sizeInBytes"]) + 8
-        )
+        stored = self._storage.read(self._storage.path_of_uri(path), *vector_range(vector))
         return deleted_rows(vector, stored)
 
 

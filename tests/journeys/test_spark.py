@@ -40,7 +40,7 @@ CASES += [(running, *cell) for running in RUNNING if running != "up" for cell in
 
 
 def _is_slow(running: str, origin: str, use: str) -> bool:
-    """A table of a DataFrame is one of SQL for all but Spark."""
+    """A table of a DataFrame is one of SQL for all but Spark's reads and rewrites."""
     if running == "up":
         return origin == "spark_dataframe" and use not in ("spark_reads", "spark_optimizes")
     if running == "dynamodb" and use == "spark_writes":

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -261,9 +262,20 @@ def adopted(table: Table, lost: Row) -> None:
     assert "reason" not in table.row
 
 
+def vector_data(rows: Iterable[int]) -> bytes:
+    """A deletion vector as Delta encodes it."""
+    return struct.pack("<i", 1681511377) + BitMap64(rows).serialize()
+
+
+def vector_file(data: bytes, *, size: int | None = None, checksum: int | None = None) -> bytes:
+    """The bytes of a vector in a file: its size, itself, its checksum; a wrong one where given."""
+    first = struct.pack(">i", len(data) if size is None else size)
+    return first + data + struct.pack(">I", zlib.crc32(data) if checksum is None else checksum)
+
+
 def inline_vector(rows: set[int]) -> dict[str, Any]:
     """The descriptor of a deletion vector that is in the descriptor itself."""
-    data = struct.pack("<i", 1681511377) + BitMap64(rows).serialize()
+    data = vector_data(rows)
     data += b"\0" * (-len(data) % 4)
     return {"storageType": "i", "pathOrInlineDv": z85(data), "sizeInBytes": len(data), "cardinality": len(rows)}
 

@@ -41,6 +41,31 @@ class CatalogApi:
         return dict(answer.json)
 
 
+class PlansApi(CatalogApi):
+    """The same with the functions of plans and commits."""
+
+    def __init__(self, api: CatalogApi) -> None:
+        super().__init__(api.http, api.world)
+        plans = function("plans")
+        commits = function("commit")
+        plans.use_world(api.world)
+        commits.use_world(api.world)
+        self.plans = Http(plans.app)
+        self.commits = Http(commits.app)
+
+    def add_files(self, table_id: str, *added: dict[str, Any]) -> int:
+        """A commit with these ``add`` actions. Returns its version."""
+        head = self.commits.get(f"/v1/tables/{table_id}/head").json
+        version = int(head["latest"]) + 1
+        stamp = max(self.world.clock.now_ms(), head["timestamp"] + 1)
+        content = delta.lines(delta.info(f"c-{version}", stamp), *added).decode()
+        answer = self.commits.post(
+            f"/v1/tables/{table_id}/commits", {"version": version, "inline": {"content": content}}
+        )
+        assert answer.status == 200, answer.text
+        return version
+
+
 def refused(answer: Answer, status: int, type: str, field: str | None = None) -> dict[str, Any]:
     assert answer.status == status, answer.text
     error = answer.error

@@ -103,7 +103,7 @@ class Services:
             getattr(self, part)
 
     def begin_anew(self) -> None:
-        """Makes anew, in a sandbox that continues from a snapshot, the state that others share."""
+        """Renews what sandboxes of one snapshot share; called before the first request of each."""
         from turnstile.adapters.machine import begin_anew
 
         begin_anew(self.world)
@@ -309,7 +309,7 @@ class Services:
         return self.open_loader.authorized_by(guard())
 
     def loader_of(self, target: Target) -> Loader:
-        """Returns the loader for an answer "as load", which needs a load of ``target``."""
+        """Returns the loader for an answer that shows ``target`` as a load does, by its rights."""
         return self.open_loader.authorized_by(self.guard_of(Need(see_table, target)))
 
     @property
@@ -320,7 +320,7 @@ class Services:
         return self.open_catalog if guard.principal.admin else self.open_catalog.authorized_by(guard)
 
     def catalog_at(self, target: Target) -> CatalogServices:
-        """Returns the catalog's services for an answer about a namespace that is not named."""
+        """Returns the catalog's services to answer about ``target``, which no path names."""
         return self.catalog_for(self.guard_of(Need(see_schema, target)))
 
     @property
@@ -380,7 +380,7 @@ class Services:
     def credentials(
         self, location: str, operation: Operation, files: Sequence[str] = ()
     ) -> tuple[VendedCredentials, ...]:
-        """Returns credentials for a location, or files in it; none for clients with their own."""
+        """Returns credentials for a location, or files in it; empty if clients need none here."""
         from turnstile.adapters.credentials import credentials_for
 
         return credentials_for(self.vendor, location, operation, files)

@@ -1,10 +1,9 @@
-"""Some rows of a Delta table, so that a person sees what is in it.
+"""Reads a few rows of a Delta table, to show its content.
 
     Sampler(world, planner).sample(table, "ann", limit=20)
 
-The rows are those of the table's first files, in no particular order. Only files below the table's
-own location are read: the server's rights go further than a principal's, and a log may name any
-file (I12).
+The rows are in no particular order. Only files below the table's own location are read: the
+server's rights go further than a principal's, and a log may name any file (I12).
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ import pyarrow.parquet as pq
 
 from turnstile.delta.core.actions import DeletionVector
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.named_files import FRAME_BYTES, is_absolute, vector_file
+from turnstile.delta.core.named_files import is_absolute
 from turnstile.delta.log.parquet import UNDECODABLE, Ranges
-from turnstile.planning.core.plans import Plan, PlannedFile, ScanPlanner
+from turnstile.planning.core.plans import Plan, PlannedFile, ScanPlanner, TableSample
 from turnstile.planning.core.shown_rows import shown_rows
-from turnstile.store.core.errors import Throttled, TurnstileError, UnsupportedTable
+from turnstile.store.core.errors import Throttled, UnsupportedTable
 from turnstile.store.ports import LogStorage, Stat, World
 from turnstile.store.shares import Shares
 from turnstile_rows.definitions import Definition, check_readable
 from turnstile_rows.errors import TableError
-from turnstile_rows.reading import partition_columns, stored_rows
+from turnstile_rows.reading import partition_columns, stored_columns, stored_rows
 from turnstile_rows.shapes import shape
-from turnstile_rows.vectors import deleted_rows
+from turnstile_rows.vectors import deleted_rows, vector_path, vector_range
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
@@ -46,34 +45,15 @@ _FILES: Final = 20
 _WHOLE_BYTES: Final = 1024 * 1024
 """A file up to this size is read in one request."""
 _READ_BYTES: Final = 32 * 1024 * 1024
-"""That one request reads of all files."""
+"""That one request reads of large files and of deletion vectors."""
 _PIECE_BYTES: Final = 256 * 1024
 _AT_ONCE: Final = 4
 _OF_A_PRINCIPAL: Final = 2
 _RETRY_MS: Final = 500
-_LOOK: Final = "find all such files with turnstile verify TABLE --files"
 _OUTSIDE: Final = "it lies outside of the table's folder"
 _ENGINE: Final = "read the table with an engine"
+_CHECK: Final = f"turnstile verify TABLE --files lists files that are gone or damaged; else {_ENGINE}"
 _SCHEME: Final = re.compile(r"\A(?:s3[an]?://|file:/+)")
-
-
-class Sample(msgspec.Struct, frozen=True):
-    """Rows of a ``version``.
-
-    Attributes:
-        columns: the names of the columns that are shown.
-        rows: by column; see ``shown_rows``.
-        complete: whether these are all rows of the table.
-        cut: values that are not shown whole.
-        columns_left_out: how many columns are not shown.
-    """
-
-    version: int
-    columns: list[str]
-    rows: list[dict[str, Any]]
-    complete: bool
-    cut: int
-    columns_left_out: int
 
 
 class Sampler:
@@ -86,12 +66,12 @@ class Sampler:
 
     def sample(
         self, table: TableHead, principal: str, *, limit: int, version: int | None = None, at_ms: int | None = None
-    ) -> Sample:
+    ) -> TableSample:
         """Returns up to ``limit`` rows of a version, by default the latest.
 
         Raises:
-            UnsupportedTable: the table has a feature or type that is not read here, lies in several
-                places, or a file of it is gone or damaged.
+            UnsupportedTable: the table has a feature or type that is not read here, or a file of it
+                is gone, damaged or outside of its folder.
             Throttled: the principal, or all principals, have too many samples read at once.
             NotFound, InvalidRequest, StorageFault: as for ``ScanPlanner.plan``.
         """
@@ -115,18 +95,17 @@ class _Reading:
         try:
             definition = Definition.of_actions({"protocol": plan.protocol, "metaData": plan.metadata})
             check_readable(definition)
-            stored = [column.with_nullable(nullable=True) for column in definition.stored_schema]
+            stored = stored_columns(definition)
         except TableError as error:
             raise UnsupportedTable(f"{table.name}: {error}", field="table_id", remedy=_ENGINE) from None
         names = definition.schema.names
         self._names = names[:MAX_COLUMNS]
         self._left_out = len(names) - len(self._names)
-        self._wanted = pa.schema(stored[:MAX_COLUMNS])
-        self._types = [definition.schema.field(at).type for at in range(len(self._names))]
-        by_name = dict(zip(names, stored, strict=True))
-        self._partitions = {by_name[name].name: by_name[name] for name in definition.partitions}
+        self._wanted = pa.schema([stored[name] for name in self._names])
+        self._types = definition.schema.types[:MAX_COLUMNS]
+        self._partitions = {stored[name].name: stored[name] for name in definition.partitions}
 
-    def sample(self, limit: int) -> Sample:
+    def sample(self, limit: int) -> TableSample:
         rows: list[dict[str, Any]] = []
         cut = 0
         left = ANSWER_BYTES
@@ -140,19 +119,18 @@ class _Reading:
                 left -= len(msgspec.json.encode(row.values))
         return self._answer(rows, cut, complete=is_complete)
 
-    def _answer(self, rows: list[dict[str, Any]], cut: int, *, complete: bool) -> Sample:
-        return Sample(self._plan.version, list(self._names), rows, complete, cut, self._left_out)
+    def _answer(self, rows: list[dict[str, Any]], cut: int, *, complete: bool) -> TableSample:
+        at = self._table.table_id, self._plan.version
+        return TableSample(*at, self._names, rows, complete, cut, self._left_out)
 
     def _all_rows(self, size: int) -> Iterator[list[pa.Array]]:
         """Columns of some rows of each file after the other, ``size`` rows at a time."""
         for file in self._plan.files:
             try:
                 yield from self._rows(file, size)
-            except TurnstileError:
-                raise
             except (TableError, *UNDECODABLE) as error:
                 problem = f"{self._table.name}: the file {file.path[:300]!r} cannot be read: {error}"
-                raise UnsupportedTable(problem, field="location", remedy=_LOOK) from None
+                raise UnsupportedTable(problem, field="location", remedy=_CHECK) from None
 
     def _rows(self, file: PlannedFile, size: int) -> Iterator[list[pa.Array]]:
         values = partition_columns(self._partitions, {"partitionValues": file.partition_values})
@@ -174,12 +152,12 @@ class _Reading:
 
     def _read_vector(self, vector: DeletionVector) -> BitMap64:
         members = msgspec.structs.asdict(vector)
-        path = vector_file(vector)
+        path = vector_path(members)
         if path is None:
             return deleted_rows(members, None)
-        self._count(vector.sizeInBytes)
-        size = vector.sizeInBytes + FRAME_BYTES
-        content, _ = self._read(self._place(path), size, vector.offset or 0)
+        offset, size = vector_range(members)
+        self._count(size)
+        content, _ = self._read(self._place(path), size, offset)
         return deleted_rows(members, content)
 
     def _read(self, path: str, limit: int, offset: int = 0) -> tuple[bytes, Stat]:

@@ -39,6 +39,15 @@ def answers(**more: Any) -> dict[str, Any]:
     }
 
 
+def of_table(path: str, answer: Any) -> dict[str, Any]:
+    """The table by its name, and one answer about it."""
+    tables = {"tables": [{"name": "t", "table_id": ID, "format": "delta"}]}
+    return {
+        "GET /v1/catalogs/main/namespaces/default/tables": (200, tables),
+        f"GET /v1/tables/{ID}/{path}": (200, answer),
+    }
+
+
 def ask(canned: Canned, *arguments: str) -> Any:
     ended = run(*arguments, "--url", canned.url, "--output", "json")
     assert ended.exit_code == 0, ended.stderr
@@ -294,12 +303,7 @@ def test_detail_shows_what_files_come_to_and_says_what_is_not_known() -> None:
         "deleted_rows": 1, "partitions": None,
         "index_version": 2, "tail_versions": 1,
     }  # fmt: skip
-    tables = {"tables": [{"name": "t", "table_id": ID, "format": "delta"}]}
-    paths = {
-        "GET /v1/catalogs/main/namespaces/default/tables": (200, tables),
-        f"GET /v1/tables/{ID}/detail?version=3": (200, answer),
-    }
-    with service(paths) as canned:
+    with service(of_table("detail?version=3", answer)) as canned:
         assert ask(canned, "detail", "default.t", "--version", "3") == answer
         ended = run("detail", "default.t", "--version", "3", "--url", canned.url)
     assert ended.exit_code == 0, ended.stderr
@@ -319,12 +323,7 @@ def test_a_sample_is_a_table_and_says_how_much_of_the_rows_and_columns_it_is() -
             {"id": "", "[red]name": "\x1b[31mred"},
         ],
     }  # fmt: skip
-    tables = {"tables": [{"name": "t", "table_id": ID, "format": "delta"}]}
-    paths = {
-        "GET /v1/catalogs/main/namespaces/default/tables": (200, tables),
-        f"GET /v1/tables/{ID}/sample?limit=2&version=3": (200, answer),
-    }
-    with service(paths) as canned:
+    with service(of_table("sample?limit=2&version=3", answer)) as canned:
         assert ask(canned, "sample", "default.t", "--version", "3", "--limit", "2") == answer
         ended = run("sample", "default.t", "--version", "3", "--limit", "2", "--url", canned.url)
     assert ended.exit_code == 0, ended.stderr

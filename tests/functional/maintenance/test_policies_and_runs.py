@@ -9,10 +9,10 @@ from unittest.mock import patch
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.functions import Answer, Http, function
+from tests.support.functions import Answer, function
 from tests.support.lake import ORDERS
 from tests.support.openapi import check, operations
-from tests.support.v1 import CatalogApi, refused
+from tests.support.v1 import CatalogApi, PlansApi, refused
 from turnstile.coordination.core.rows import TERM_MOST_MS, Task
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
@@ -27,30 +27,19 @@ TABLE = "/v1/catalogs/main/namespaces/default/tables/t"
 PREFIX = "turnstile.maintenance."
 
 
-class Site(CatalogApi):
+class Site(PlansApi):
     """A catalog with the table ``main.default.t``, which has small files; runs on it go to the
     function ``plans``."""
 
     def __init__(self, api: CatalogApi) -> None:
-        super().__init__(api.http, api.world)
-        plans = function("plans")
-        commits = function("commit")
-        plans.use_world(api.world)
-        commits.use_world(api.world)
-        self.plans = Http(plans.app)
-        self.commits = Http(commits.app)
+        super().__init__(api)
         self.id = self.create()["table_id"]
 
     def commit(self, files: int = 1, **members: Any) -> None:
         """A commit of so many files of 1000 bytes."""
         version = self.head()["latest"] + 1
-        stamp = max(self.world.clock.now_ms(), self.head()["timestamp"] + 1)
         added = [delta.add(f"{version}-{n}.parquet", **{"size": 1000, **members}) for n in range(files)]
-        content = delta.lines(delta.info(f"c-{version}", stamp), *added).decode()
-        answer = self.commits.post(
-            f"/v1/tables/{self.id}/commits", {"version": version, "inline": {"content": content}}
-        )
-        assert answer.status == 200, answer.text
+        self.add_files(self.id, *added)
 
     def head(self) -> dict[str, Any]:
         return dict(self.commits.get(f"/v1/tables/{self.id}/head").json)

@@ -10,39 +10,25 @@ import pytest
 
 from tests.support.access.realm import Realm
 from tests.support.fakes import delta
-from tests.support.functions import Answer, Http, function
+from tests.support.functions import Answer
 from tests.support.openapi import check, operations
-from tests.support.v1 import CatalogApi, refused
+from tests.support.v1 import CatalogApi, PlansApi, refused
 from turnstile.planning import finding
 from turnstile.store.core.opaque import seal, unseal
 
 
-class Site(CatalogApi):
+class Site(PlansApi):
     """A catalog with tables that have an ``id``; files of ten ids and so many megabytes each."""
-
-    def __init__(self, api: CatalogApi) -> None:
-        super().__init__(api.http, api.world)
-        plans = function("plans")
-        commits = function("commit")
-        plans.use_world(api.world)
-        commits.use_world(api.world)
-        self.plans = Http(plans.app)
-        self.commits = Http(commits.app)
 
     def table(self, name: str, **megabytes: int) -> str:
         """A table with a file for each name; the number in the name is its least id."""
         id = str(self.create(name)["table_id"])
-        head = self.commits.get(f"/v1/tables/{id}/head").json
         added = []
         for path, size in megabytes.items():
             low = int(path[1:])
             stats = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": low + 9}, "nullCount": {"id": 0}}
             added.append(delta.add(path, stats=json.dumps(stats) if path[0] == "f" else None, size=size * 1024**2))
-        content = delta.lines(
-            delta.info(f"c-{name}", max(self.world.clock.now_ms(), head["timestamp"] + 1)), *added
-        ).decode()
-        body = {"version": head["latest"] + 1, "inline": {"content": content}}
-        assert self.commits.post(f"/v1/tables/{id}/commits", body).status == 200
+        self.add_files(id, *added)
         return id
 
     def ask(self, query: str, **more: Any) -> Answer:

@@ -9,38 +9,26 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.functions import Answer, Http, function
+from tests.support.functions import Answer
 from tests.support.openapi import check, operations
-from tests.support.v1 import CatalogApi, refused
+from tests.support.v1 import CatalogApi, PlansApi, refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
 from turnstile.planning.core.roots import Sizes
 from turnstile.planning.upkeep import IndexUpkeep
 
 
-class Site(CatalogApi):
+class Site(PlansApi):
     """A catalog with the table ``main.default.t``, whose files have ten ids each."""
 
     def __init__(self, api: CatalogApi) -> None:
-        super().__init__(api.http, api.world)
-        plans = function("plans")
-        commits = function("commit")
-        plans.use_world(api.world)
-        commits.use_world(api.world)
-        self.plans = Http(plans.app)
-        self.commits = Http(commits.app)
+        super().__init__(api)
         self.id = self.create()["table_id"]
 
     def append(self, *lows: int) -> int:
         """A commit of a file for each of these least ids."""
-        head = self.commits.get(f"/v1/tables/{self.id}/head").json
-        version = head["latest"] + 1
-        stamp = max(self.world.clock.now_ms(), head["timestamp"] + 1)
         added = [delta.add(f"f{low}", stats=json.dumps(_stats(low)), size=low + 1) for low in lows]
-        content = delta.lines(delta.info(f"c-{version}", stamp), *added).decode()
-        path = f"/v1/tables/{self.id}/commits"
-        assert self.commits.post(path, {"version": version, "inline": {"content": content}}).status == 200
-        return int(version)
+        return self.add_files(self.id, *added)
 
     def index(self) -> None:
         Publisher(self.world).publish(self.id)

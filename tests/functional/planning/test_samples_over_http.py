@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-import io
+import uuid
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.functions import Answer, Http, function
+from tests.support.fakes.rows import parquet_body
+from tests.support.functions import Answer
 from tests.support.openapi import check, operations
-from tests.support.v1 import CatalogApi, refused
+from tests.support.v1 import CatalogApi, PlansApi, refused
 
 
-class Site(CatalogApi):
+class Site(PlansApi):
     """A catalog with the table ``main.default.t``; a commit adds a file with the rows that it
     names."""
 
     def __init__(self, api: CatalogApi) -> None:
-        super().__init__(api.http, api.world)
-        plans = function("plans")
-        commits = function("commit")
-        plans.use_world(api.world)
-        commits.use_world(api.world)
-        self.plans = Http(plans.app)
-        self.commits = Http(commits.app)
+        super().__init__(api)
         made = self.create()
         self.id = made["table_id"]
         self.location = made["location"]
 
     def append(self, *ids: int) -> int:
-        content = io.BytesIO()
-        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), content)
-        head = self.commits.get(f"/v1/tables/{self.id}/head").json
-        version = head["latest"] + 1
-        name = f"{version}.parquet"
-        self.world.storages.open(self.location).put_if_absent(name, content.getvalue())
-        stamp = max(self.world.clock.now_ms(), head["timestamp"] + 1)
-        added = delta.add(name, rows=len(ids), size=len(content.getvalue()))
-        text = delta.lines(delta.info(f"c-{version}", stamp), added).decode()
-        path = f"/v1/tables/{self.id}/commits"
-        assert self.commits.post(path, {"version": version, "inline": {"content": text}}).status == 200
-        return int(version)
+        content = parquet_body(pa.table({"id": pa.array(ids, pa.int64())}))
+        name = f"{uuid.uuid4()}.parquet"
+        self.world.storages.open(self.location).put_if_absent(name, content)
+        return self.add_files(self.id, delta.add(name, rows=len(ids), size=len(content)))
 
     def ask(self, **query: Any) -> Answer:
         return self.plans.get(f"/v1/tables/{self.id}/sample", **query)
@@ -88,7 +74,8 @@ def test_a_version_that_does_not_exist_is_not_found(site) -> None:
 
 def test_a_file_that_is_gone_is_named_with_the_remedy(site) -> None:
     site.append(1)
-    del site.world.storages.files[f"{site.location}/1.parquet"]
+    (path,) = [path for path in site.world.storages.files if path.endswith(".parquet")]
+    del site.world.storages.files[path]
     error = refused(site.ask(), 400, "UnsupportedTable", "location")
-    assert "'1.parquet' cannot be read: it is gone" in error["message"]
+    assert f"'{path.rpartition('/')[2]}' cannot be read: it is gone" in error["message"]
     assert "verify TABLE --files" in error["remedy"]

@@ -241,8 +241,9 @@ def test_i3_an_announced_transaction_that_lost_is_aborted(
     assert amounts() == [7, 0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("inline_limit", [pytest.param(0, id="staged"), pytest.param(24 * 1024, id="inline")])
+@pytest.mark.parametrize(
+    "inline_limit", [pytest.param(0, id="staged"), pytest.param(24 * 1024, id="inline", marks=pytest.mark.slow)]
+)
 def test_every_commit_of_a_transaction_names_all_of_its_tables_where_that_is_asked_for(
     lake: Any, sql: Any, *, accounts: tuple[str, str], log_of: Any, monkeypatch: pytest.MonkeyPatch, inline_limit: int
 ) -> None:

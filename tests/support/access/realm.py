@@ -11,14 +11,13 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-import io
 import json
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tests.support.fakes import delta
+from tests.support.fakes.rows import parquet_body
 from tests.support.fakes.world import FakeWorld, copied, fake_world
 from tests.support.functions import Answer, Function, Http
 from tests.support.gateway import function_of
@@ -59,9 +58,7 @@ def _api(kind: str) -> str:
 @functools.cache
 def _data_file() -> bytes:
     """The content of the file that version 1 of ``sales.t1`` adds."""
-    content = io.BytesIO()
-    pq.write_table(pa.table({"id": [1]}), content)
-    return content.getvalue()
+    return parquet_body(pa.table({"id": [1]}))
 
 
 class Realm:

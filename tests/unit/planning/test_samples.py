@@ -3,30 +3,25 @@ reads no more than it has to."""
 
 from __future__ import annotations
 
-import io
 import json
 import random
-import struct
-import zlib
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyroaring import BitMap64
 
-from tests.support.delta_table import Table, inline_vector
+from tests.support.delta_table import Table, inline_vector, vector_data, vector_file
 from tests.support.examples import examples
-from tests.support.fakes.rows import column, struct_of
+from tests.support.fakes.rows import column, parquet_body, struct_of
 from tests.support.fakes.world import fake_world
 from turnstile.delta.core.actions import DeletionVector
 from turnstile.planning import sample as module
-from turnstile.planning.core.plans import Plan, PlannedFile, PlanStatistics
-from turnstile.planning.sample import Sample, Sampler
+from turnstile.planning.core.plans import Plan, PlannedFile, PlanStatistics, TableSample
+from turnstile.planning.sample import Sampler
 from turnstile.store.core.errors import Throttled, UnsupportedTable
 
 ID: Final = column("id", "long")
@@ -58,14 +53,13 @@ class Lake:
     def add(
         self, rows: pa.Table, path: str = "", *, named: str = "", deleted: Iterable[int] = (), **options: Any
     ) -> None:
-        content = io.BytesIO()
-        pq.write_table(rows, content, **options)
+        content = parquet_body(rows, **options)
         place = path or f"{len(self.files)}.parquet"
-        self.put(place, content.getvalue())
+        self.put(place, content)
         vector = DeletionVector(**inline_vector({*deleted})) if deleted else None
-        self.files.append(PlannedFile(named or place, len(content.getvalue()), {}, 1, deletion_vector=vector))
+        self.files.append(PlannedFile(named or place, len(content), {}, 1, deletion_vector=vector))
 
-    def sample(self, limit: int = 20, principal: str = "ann") -> Sample:
+    def sample(self, limit: int = 20, principal: str = "ann") -> TableSample:
         return self.sampler.sample(self.table.head, principal, limit=limit)
 
 
@@ -73,7 +67,7 @@ def ids(*numbers: int) -> pa.Table:
     return pa.table({"id": pa.array(numbers, pa.int64())})
 
 
-def shown(sample: Sample) -> list[int]:
+def shown(sample: TableSample) -> list[int]:
     return [row["id"] for row in sample.rows]
 
 
@@ -168,8 +162,8 @@ def test_a_deletion_vector_that_is_not_below_the_table_is_not_read() -> None:
 def test_a_deletion_vector_in_a_file_is_applied_and_a_damaged_one_shows_nothing() -> None:
     lake = Lake()
     lake.add(ids(1, 2, 3))
-    data = struct.pack("<i", 1681511377) + BitMap64([1]).serialize()
-    stored = b"\x01" + struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
+    data = vector_data({1})
+    stored = b"\x01" + vector_file(data)
     lake.put("v.bin", stored)
     vector = DeletionVector("p", f"{lake.table.location}/v.bin", len(data), 1, 1)
     file = lake.files[0]

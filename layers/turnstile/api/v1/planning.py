@@ -18,7 +18,7 @@ from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.find import Finder
 from turnstile.delta.commits import check_readable
 from turnstile.delta.core.head import TableHead
-from turnstile.planning.core.plans import MAX_FILES, MAX_SAMPLE_ROWS, Plan, PlannedFile, PlanStatistics
+from turnstile.planning.core.plans import MAX_FILES, MAX_SAMPLE_ROWS, Plan, PlannedFile, PlanStatistics, TableSample
 from turnstile.rights.rules import read_table, use_catalog
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.limits import NonNegativeExact
@@ -238,22 +238,6 @@ def _detail(table: TableHead, answer: Plan) -> TableDetail:
     )
 
 
-class TableSample(msgspec.Struct, frozen=True):
-    """Some rows of a ``version``, by column, as ``POST .../rows`` takes them.
-
-    ``complete``: these are all rows. ``cut``: values that are longer than what is shown of them.
-    ``columns_left_out``: columns that are not shown.
-    """
-
-    table_id: str
-    version: int
-    columns: list[str]
-    rows: list[dict[str, Any]]
-    complete: bool
-    cut: int
-    columns_left_out: int
-
-
 @routes.route(TABLE_BY_ID + "/sample", methods=["GET"])
 @needs_table(read_table, of=uuid_of_path)
 def sample(table_id: str) -> TableSample:
@@ -269,7 +253,7 @@ def sample(table_id: str) -> TableSample:
         at_ms=query.integer("timestamp"),
     )
     note(table_id=table_id, version=found.version, rows=len(found.rows))
-    return TableSample(table_id, **msgspec.structs.asdict(found))
+    return found
 
 
 class FoundFile(ShownFile, frozen=True, kw_only=True):

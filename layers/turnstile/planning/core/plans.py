@@ -83,6 +83,26 @@ class Plan(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
 
 
+class TableSample(msgspec.Struct, frozen=True):
+    """A few rows of a ``version`` (``turnstile.planning.sample``).
+
+    Attributes:
+        columns: the names of the columns that are shown.
+        rows: by column, as ``POST .../rows`` takes them (``turnstile.planning.core.shown_rows``).
+        complete: whether these are all rows of the table.
+        cut: how many values are not shown whole.
+        columns_left_out: how many columns are not shown.
+    """
+
+    table_id: str
+    version: int
+    columns: list[str]
+    rows: list[dict[str, Any]]
+    complete: bool
+    cut: int
+    columns_left_out: int
+
+
 PredicateOf = Predicate | Callable[[TableColumns], Predicate] | None
 """A predicate, or a function that makes one of the table's columns as of the planned version; None:
 all files."""

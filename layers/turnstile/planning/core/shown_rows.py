@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
@@ -85,19 +86,20 @@ def json_values(values: pa.Array) -> Cells:
         return [None if text is None else _moment(text) for text in pc.cast(values, pa.string()).to_pylist()]
     if types.is_float32(type):  # 0.1 and not 0.10000000149011612
         return [None if text is None else _float(float(text)) for text in pc.cast(values, pa.string()).to_pylist()]
-    convert = _CONVERTERS.get(_kind(type))
     cells: Cells = values.to_pylist()
+    convert = _converter(type)
     return cells if convert is None else [None if value is None else convert(value) for value in cells]
 
 
-def _kind(type: pa.DataType) -> str:
+def _converter(type: pa.DataType) -> Callable[[Any], Any] | None:
+    """The function that makes JSON of a value that Arrow gave to Python; None where it is JSON."""
     if types.is_integer(type):
-        return "integer"
+        return _integer
     if types.is_floating(type):
-        return "float"
+        return _float
     if types.is_decimal(type):
-        return "decimal"
-    return "binary" if types.is_binary(type) else "other"
+        return _decimal
+    return _binary if types.is_binary(type) else None
 
 
 def _integer(value: int) -> int | str:
@@ -120,12 +122,12 @@ def _moment(text: str) -> str:
     return f"{moment}{point if part else ''}{part}{zone}"
 
 
-_CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "integer": _integer,
-    "float": _float,
-    "decimal": lambda value: format(value, "f"),
-    "binary": lambda value: base64.b64encode(value).decode(),
-}
+def _decimal(value: Decimal) -> str:
+    return format(value, "f")
+
+
+def _binary(value: bytes) -> str:
+    return base64.b64encode(value).decode()
 
 
 def _structs(values: pa.StructArray) -> Cells:
