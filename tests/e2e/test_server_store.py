@@ -95,18 +95,6 @@ def test_a_start_on_tables_that_are_not_there_or_not_reached_says_so(tmp_path: P
     assert "dynamodb:nope,objs" in told and "Traceback" not in told and "crash loop" not in told, told
 
 
-def test_a_start_while_another_process_holds_the_lock_says_so(tmp_path: Path) -> None:
-    home = _home_with_a_table(tmp_path)
-    other = os.open(home / "turnstile.db-group", os.O_RDWR)
-    fcntl.flock(other, fcntl.LOCK_EX)
-    with pytest.raises(ServerError, match="another process") as refusal:
-        Server.start(home, 0)
-    assert refusal.value.kind == "StoreUnavailable" and refusal.value.remedy
-    os.close(other)
-    with Server.start(home, 0) as server:
-        assert _problems(server) in ([], ["publishing has given no sign of life"])
-
-
 # -- while it runs -----------------------------------------------------------------------------------------------------
 
 
@@ -126,19 +114,27 @@ def test_readyz_and_every_request_say_that_the_file_was_removed_and_that_it_is_b
         until(lambda: not _problems(server), "it is ready again")
 
 
-def test_readyz_says_that_another_process_holds_the_lock(tmp_path: Path) -> None:
-    with Server.start(tmp_path / "home", 0) as server:
+def test_a_lock_of_another_process_is_named_by_readyz_by_requests_and_by_a_start(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Server.start(home, 0) as server:
         Table(server)
         until(lambda: not _problems(server), "it is ready")
-        other = os.open(server.home / "turnstile.db-group", os.O_RDWR)
+        other = os.open(home / "turnstile.db-group", os.O_RDWR)
         fcntl.flock(other, fcntl.LOCK_EX)
         until(lambda: any("lock" in problem for problem in _problems(server)), "it says that the lock is taken")
         with server.client() as api:
             body = {"name": "refused"}
             error = api.post("/v1/catalogs/main/namespaces", json=body).json()["error"]
         assert (error["type"], error["cause"]) == ("StoreUnavailable", "locked")
-        os.close(other)
+        fcntl.flock(other, fcntl.LOCK_UN)
         until(lambda: not _problems(server), "it is ready again")
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(ServerError, match="another process") as refusal:
+        Server.start(home, 0)
+    assert refusal.value.kind == "StoreUnavailable" and refusal.value.remedy
+    os.close(other)
+    with Server.start(home, 0) as server:
+        assert _problems(server) in ([], ["publishing has given no sign of life"])
 
 
 def test_readyz_and_requests_say_that_the_file_is_damaged(tmp_path: Path) -> None:

@@ -99,7 +99,9 @@ def test_clauses_and_properties_are_obeyed_or_refused(lake: Any, sql: Any, name:
     assert name.split(".")[1] + "p" not in lake.tables() and "elsewhere" not in lake.namespaces()
 
 
-def test_features_are_dropped_or_the_first_line_says_what_to_do(lake: Any, sql: Any, spark: Any, name: str) -> None:
+def test_a_feature_that_cannot_be_dropped_is_refused_with_the_remedy_in_the_first_line(
+    lake: Any, sql: Any, spark: Any, name: str
+) -> None:
     """Delta changes properties first, and then refuses its own rewrite of files."""
     table = f"lake.{name}"
     sql(
@@ -124,6 +126,13 @@ def test_features_are_dropped_or_the_first_line_says_what_to_do(lake: Any, sql: 
     with pytest.raises(UnsupportedOperationException, match="REORG TABLE"):
         DeltaTable.forName(spark, table).dropFeatureSupport("deletionVectors")
     assert lake.table(name).head().latest == before
+
+
+@pytest.mark.slow
+def test_features_without_files_to_rewrite_are_dropped(lake: Any, sql: Any, spark: Any, name: str) -> None:
+    table = f"lake.{name}"
+    sql(f"CREATE TABLE {table} (id INT) TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    sql(f"INSERT INTO {table} VALUES (1)")
     sql(f"ALTER TABLE {table} DROP FEATURE rowTracking")
     assert "rowTracking" not in sql(f"DESCRIBE DETAIL {table}")[0].tableFeatures
     sql(f"CREATE TABLE lake.{name}w (id INT) TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")

@@ -241,6 +241,7 @@ def test_appends_meanwhile_never_fail_and_none_is_lost(lake: Any, sql: Any, spar
     assert sql.ids(table) == expected
 
 
+@pytest.mark.slow  # the conflict check is Delta's own
 def test_a_delete_that_read_what_was_rewritten_meanwhile_gets_deltas_conflict_and_runs_again(
     lake: Any, shaky: Any, flaky: Any, *, sql: Any, name: str
 ) -> None:

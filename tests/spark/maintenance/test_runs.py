@@ -76,6 +76,7 @@ def test_what_is_due_is_done_once_and_rows_stay(lake: Any, sql: Any, name: str, 
     assert [(each["operation"], each["files"]) for each in last] == [("optimize", done.files)]
 
 
+@pytest.mark.slow  # test_rewrites_without_spark.py purges too
 def test_deleted_rows_are_purged(lake: Any, sql: Any, name: str) -> None:
     table = f"lake.{name}"
     sql(f"CREATE TABLE {table} (id BIGINT, day INT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")

@@ -121,6 +121,12 @@ def test_i3_a_created_table_is_refused_or_applied_with_the_whole_and_put_on_top_
     assert (sql.ids(f"lake.{a}"), sql.ids(f"lake.{name}_d")) == ([0, 1, 2], [0, 1])
     times = [sql(f"DESCRIBE HISTORY lake.{t}")[0].timestamp for t in (a, f"{name}_d")]
     assert times[0] == times[1]
+
+
+@pytest.mark.slow
+def test_i3_a_created_table_with_an_unknown_outcome_is_there_after_the_second_commit(
+    shaky: Any, flaky: Any, sql: Any, name: str
+) -> None:
     txn = shaky.transaction()
     with pytest.raises(TransactionOutcomeUnknown), txn:
         sql(f"CREATE TABLE shaky.{name}_e AS SELECT 1L AS id")

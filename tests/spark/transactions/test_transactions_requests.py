@@ -45,6 +45,7 @@ def _jobs(lake: Any, do: Callable[[], Any]) -> int:
     return int(scheduler.numTotalJobs() - before)
 
 
+@pytest.mark.slow  # test_s3_requests.py has the checksums of statements
 def test_i8_a_transaction_leaves_the_checksums_with_which_the_next_one_need_not_read_the_log(
     lake: Any, sql: Any, two: tuple[str, str], log_of: Any
 ) -> None:

@@ -18,7 +18,7 @@ def test_a_beat_is_one_write_and_one_read_request(members: int, read_units: floa
 
 
 def test_a_beat_costs_little_more_in_a_fleet_of_any_size() -> None:
-    cost = fleet_costs.beat(64)
+    cost = fleet_costs.beat(32)
     assert cost.requests <= 2.2 and cost.write_units <= 1.1
     assert cost.read_units <= 3 + fleet_costs.LOOKED_AT + 3, (
         "those that are watched, a part of the others, the fleet's row"
