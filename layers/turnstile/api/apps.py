@@ -63,7 +63,7 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
     """Returns the app of all other routes of our own API and of Unity's. It also gets requests
     without a route."""
     from turnstile.api.unity.errors import PREFIX, render
-    from turnstile.api.v1 import history, namespaces, permissions, policies, tables
+    from turnstile.api.v1 import branches, history, namespaces, permissions, policies, tables
     from turnstile.api.v1.transactions import catalogs as catalog_transactions
 
     def of_operators() -> Iterable[Blueprint]:
@@ -95,7 +95,7 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         Later(("/v1/refs", "/v1/reservations", "/v1/transactions"), of_coordination),
         Later((PREFIX,), of_unity),
     ]
-    own = (namespaces, tables, catalog_transactions, history, policies, permissions)
+    own = (namespaces, tables, catalog_transactions, history, branches, policies, permissions)
     return App(
         "catalog",
         *(module.routes for module in own),

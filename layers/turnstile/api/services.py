@@ -21,6 +21,7 @@ from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.rights.rules import Chain, Rule, is_permitted, see_schema, see_table, use_catalog
+from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
 from turnstile.store.shares import Shares
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
     from turnstile.api.auth.settings import AuthSettings
     from turnstile.api.auth.signed import SignedTokens
     from turnstile.api.unity.updater import Updater
+    from turnstile.branches.tables import OwnTables
     from turnstile.catalog.awaited import Adoption
     from turnstile.catalog.core.entities import Catalog, Table
     from turnstile.catalog.core.paths import Path
+    from turnstile.catalog.core.tree import Tree
     from turnstile.catalog.external import Externals
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
@@ -266,7 +269,25 @@ class Services:
 
     @cached_property
     def open_reader(self) -> CatalogReader:
-        return CatalogReader(self.world, CatalogStore(self.world, self.limits.spill))
+        reader = CatalogReader(self.world, CatalogStore(self.world, self.limits.spill))
+        reader.store.branch_tables = self
+        return reader
+
+    def make_own(self, catalog: str, path: Path) -> Tree:
+        """As ``catalog.core.branches.BranchTables``. Raises UnsupportedTable without pyarrow."""
+        from turnstile.delta.log.parquet import has_parquet
+
+        if not has_parquet():
+            problem = f"'{'.'.join((catalog, *path))}' has no log of its own yet, and none can be written here"
+            raise UnsupportedTable(problem, field="table", remedy="use branches of Delta tables with a server")
+        return self.own_tables.make_own(catalog, path)
+
+    @cached_property
+    def own_tables(self) -> OwnTables:
+        """Gives tables of branches logs of their own; needs pyarrow."""
+        from turnstile.branches.tables import OwnTables
+
+        return OwnTables(self.world, self.open_reader, self.open_catalog.committer, self.metadata, self.publisher)
 
     @cached_property
     def open_loader(self) -> Loader:

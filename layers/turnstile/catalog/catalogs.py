@@ -18,11 +18,12 @@ from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.core.rows import drop_catalog, new_catalog
 from turnstile.catalog.core.tree import REALM_TREE, CatalogCommit, Tree
 from turnstile.catalog.drop import NamespaceDropper
+from turnstile.catalog.history.log import named_snapshots_of
 from turnstile.catalog.namespaces import check_properties
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.rights.grants import NO_ACCESS, Access
-from turnstile.store.core.errors import AlreadyExists, ErrorType, NotFound, StateConflict
-from turnstile.store.core.names import check_identifier
+from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
+from turnstile.store.core.names import branched_catalog, check_identifier, is_branch
 from turnstile.store.core.writes import Check, Clause, Equals, Insert, Row, Write
 from turnstile.store.ports import Rejected, World
 
@@ -49,6 +50,9 @@ class Catalogs:
         """Creates an empty catalog of ``owner``. Raises InvalidRequest; AlreadyExists, perhaps in
         another case."""
         check_identifier(name, "name")
+        if is_branch(name):
+            problem = f"'{name}' is the name of a branch of catalog '{branched_catalog(name)}'"
+            raise InvalidRequest(problem, field="name", remedy="leave out '@', or create the branch")
         world = self._world
         catalog = check_properties(
             Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {}))
@@ -78,7 +82,11 @@ class Catalogs:
         return [entity for entity in (entities[id] for id in ids) if isinstance(entity, Catalog)]
 
     def get(self, name: str) -> Catalog:
-        return _entity(View(self._realm(name), self._reader.store), name)
+        """Returns a catalog; for a branch the catalog that it belongs to, under the branch's name.
+        Raises NotFound."""
+        of = branched_catalog(name)
+        catalog = _entity(View(self._realm(of), self._reader.store), of)
+        return msgspec.structs.replace(catalog, name=self._reader.current(name).catalog) if is_branch(name) else catalog
 
     def update(
         self,
@@ -126,6 +134,10 @@ class Catalogs:
         def change(view: View) -> Edit:
             _entity(view, name)
             tree = self._reader.current(name)
+            branches = [base.branch for base in named_snapshots_of(tree, self._reader.store) if base.branch]
+            if branches:
+                problem = f"catalog '{name}' has branches: {', '.join(branches[:10])}"
+                raise StateConflict(ErrorType.HAS_BRANCH, problem, field="catalog", remedy="drop them first")
             if not tree.empty:
                 problem = f"catalog '{name}' is not empty"
                 raise StateConflict(
@@ -144,7 +156,13 @@ class Catalogs:
         self._committer.commit(REALM_TREE, change)
 
     def _realm(self, name: str) -> Tree:
-        """Returns the realm's tree. Raises NotFound if it does not have the catalog."""
+        """Returns the realm's tree. Raises NotFound if it does not have the catalog; InvalidRequest
+        for a branch."""
+        if is_branch(name):
+            remedy = f"send it to /v1/catalogs/{branched_catalog(name)}/branches, or name the catalog"
+            raise InvalidRequest(
+                f"'{name}' is a branch, which has no members of its own", field="catalog", remedy=remedy
+            )
         row = self._world.refs.read(self._reader.key(REALM_TREE))
         tree = self._reader.at(REALM_TREE, row) if row is not None else None
         if tree is None or tree.find((name,)) is None:

@@ -17,6 +17,7 @@ from turnstile.catalog.awaited import AwaitedDrops
 from turnstile.catalog.changes.commit import CatalogChange, Committer
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import let_go_of
+from turnstile.catalog.core.branches import InheritedTable
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table, is_awaited
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
@@ -56,14 +57,19 @@ class Dropper:
         full = dotted_name(catalog, *namespace, name)
         row = self._world.refs.read(self._reader.key(catalog))
         present = View(self._reader.at(catalog, row), self._reader.store)
-        table = present.table(namespace, name)
+        try:
+            table = present.table(namespace, name)
+        except InheritedTable as inherited:
+            self._reader.store.make_own(catalog, inherited.path)
+            self.drop(catalog, namespace, name)
+            return
         table_id = table.table_id
         if is_awaited(table):
             self._awaited.drop(catalog, namespace, name, table_id)
-            return
+            return None
         if table.external is not None:
             self._externals.drop(catalog, namespace, name, table_id)
-            return
+            return None
         imported = not table.managed and table.clone is None
         head = published_head(self._world, self._publisher, table_id, full) if imported else None
         released = let_go_of(self._world.space, [table])

@@ -21,7 +21,7 @@ from turnstile.catalog.paging import page_size
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import PageBudget, response_size
-from turnstile.store.core.names import is_identifier
+from turnstile.store.core.names import is_branch, is_identifier
 from turnstile.store.ports import BATCH_GET_MAX, in_batches
 
 T = TypeVar("T")
@@ -111,9 +111,9 @@ class Listings:
     def snapshots(
         self, catalog: str, *, page_token: str | None = None, max_results: int | None = None
     ) -> Page[NamedSnapshot]:
-        """Returns named snapshots of a catalog. Responses must leave out their ``versions``, which
-        do not count here. One request warm, and one for entities that are not cached. Raises as
-        ``namespaces``.
+        """Returns named snapshots of a catalog, without bases of branches; none of a branch.
+        Responses must leave out their ``versions``, which do not count here. One request warm, and
+        one for entities that are not cached. Raises as ``namespaces``.
         """
         size = min(page_size(max_results), SNAPSHOTS)
         start = self._as_of_reader.page(catalog, "", SNAPSHOT, None, page_token)
@@ -124,7 +124,8 @@ class Listings:
         snapshots = {key: item for key, item in items.items() if isinstance(item, NamedSnapshot)}
         page = _first_page((key, msgspec.structs.replace(snapshot, versions={})) for key, snapshot in snapshots.items())
         token = start.following(page[-1][0]) if len(page) < len(entries) else None
-        return Page(tuple(snapshots[key] for key, _ in page), token, tree.head)
+        shown = (snapshots[key] for key, _ in page)
+        return Page(tuple(each for each in shown if not each.branch and not is_branch(tree.catalog)), token, tree.head)
 
     def _page(
         self, catalog: str, parent: Path, kind: str, *, as_of: AsOf | None, token: str | None, size: int, deep: bool

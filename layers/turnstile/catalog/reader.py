@@ -23,6 +23,7 @@ from typing import Protocol
 
 import msgspec
 
+from turnstile.catalog.core.branches import InheritedTable, is_inherited
 from turnstile.catalog.core.entities import Entity, Namespace, Table
 from turnstile.catalog.core.index import segment_of, unpack_directory
 from turnstile.catalog.core.paths import Path, fold, key_of
@@ -30,7 +31,8 @@ from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import CatalogCommit, Tree
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import NotFound
+from turnstile.store.core.errors import NotFound, UnsupportedTable
+from turnstile.store.core.names import is_branch
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
@@ -112,14 +114,18 @@ class CatalogReader:
         last = self.last_head(catalog)
         tree = self.store.cached_tree(catalog, last.head) if last else None
         entry = tree.peek((*namespace, table)) if tree else None
-        if tree is None or entry is None or not entry.table_id:
+        if tree is None or entry is None or not entry.table_id or is_inherited(tree, entry):
             return None
         return ResolvedTable(catalog, tree.head, entry.table_id, entry.obj)
 
     def find(self, tree: Tree, namespace: Path, table: str) -> ResolvedTable:
-        """Returns the mapping of a tree; no request, if the tree was read for this name. Raises
-        NotFound for the first missing level."""
+        """Returns the mapping of a tree; no request, if the tree was read for this name. A Delta
+        table of a branch gets a HEAD of its own first. Raises NotFound for the first missing
+        level."""
         entry = tree.table(namespace, table)
+        if is_inherited(tree, entry):
+            tree = self.store.make_own(tree.catalog, (*namespace, table))
+            entry = tree.table(namespace, table)
         return ResolvedTable(tree.catalog, tree.head, entry.table_id, entry.obj)
 
     def resolve(self, catalog: str, namespace: Path, table: str) -> ResolvedTable:
@@ -152,6 +158,8 @@ class CatalogReader:
                 self.authorizer.authorize_missing(catalog)
             raise NotFound("catalog", catalog, field="catalog", remedy="create it first, or check the name")
         head = CatalogHead.from_row(row)
+        if is_branch(head.name) and not head.branch_of:
+            raise _name_of_branch(head.name)
         segment = segment_of(unpack_directory(head.spilled), key_of(path)) if path and head.spilled else ""
         tree = self.store.tree(head.name, head.head, segment)
         self.caches.heads.put(fold(catalog), LastHead(head.head, read_at), 256)
@@ -186,9 +194,12 @@ class View:
         return entity
 
     def table(self, namespace: Path, name: str) -> Table:
-        """Raises NotFound."""
-        entity = self.entity(self.tree.table(namespace, name).obj)
+        """Raises NotFound; InheritedTable, which the committer handles."""
+        entry = self.tree.table(namespace, name)
+        entity = self.entity(entry.obj)
         assert isinstance(entity, Table)
+        if entity.external is None and is_inherited(self.tree, entry):
+            raise InheritedTable((*namespace, name))
         return entity
 
     def written_levels(self, namespace: Path) -> Path:
@@ -196,3 +207,10 @@ class View:
         levels = [self.tree.namespace(namespace[: end + 1]).obj for end in range(len(namespace))]
         entities = self.entities(levels)
         return tuple(entity.name for entity in (entities[obj] for obj in levels) if isinstance(entity, Namespace))
+
+
+def _name_of_branch(catalog: str) -> UnsupportedTable:
+    """The refusal of a catalog that an older release made under the name of a branch."""
+    problem = f"'{catalog}' is a catalog, and since this release a name with '@' is that of a branch"
+    remedy = "export its tables with the release that made it, and import them into a catalog with another name"
+    return UnsupportedTable(problem, field="catalog", remedy=remedy)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from turnstile.catalog.awaited import Awaiting
+from turnstile.catalog.branches import Branches
 from turnstile.catalog.catalogs import Catalogs
 from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.create import Registrar, Staging
@@ -127,6 +128,10 @@ class CatalogServices:
     @cached_property
     def named_snapshots(self) -> NamedSnapshots:
         return NamedSnapshots(self.world, self.reader, self.committer, self.as_of_reader)
+
+    @cached_property
+    def branches(self) -> Branches:
+        return Branches(self.world, self.reader, self.committer, self.as_of_reader)
 
     @cached_property
     def resetter(self) -> Resetter:

@@ -9,13 +9,15 @@ from types import MappingProxyType
 from typing import Final
 
 from turnstile.catalog.changes.waiting import ChangeQueue
+from turnstile.catalog.core.branches import OWN, BranchTables
 from turnstile.catalog.core.entities import Entity, decode, encode, kind_of
 from turnstile.catalog.core.index import Index, unpack
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.errors import TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import SpillLimits
-from turnstile.store.core.names import is_commit_id
+from turnstile.store.core.names import is_branch, is_commit_id
 from turnstile.store.core.rows import COMMIT, ENTITY_PREFIX, SEGMENT
 from turnstile.store.ports import Obj, World
 
@@ -37,13 +39,15 @@ class _Draft:
 class CatalogStore:
     """Reads and writes the objs of catalogs. One per sandbox; safe for threads. In ``queue`` the
     changes of this sandbox wait for each other. Objs that a group of them is about to write are
-    read as if they were stored (``show``). Look-ups raise TurnstileError for an obj that is
+    read as if they were stored (``show``). ``branch_tables`` gives tables of branches HEADs of
+    their own; None where none can be given. Look-ups raise TurnstileError for an obj that is
     missing, which I9 excludes unless tables were restored apart from each other; ``find_*`` return
     None.
     """
 
     def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
         self.limits = limits or SpillLimits()
+        self.branch_tables: BranchTables | None = None
         self.queue = ChangeQueue()
         self._objs = world.objs
         self._space = world.space
@@ -58,11 +62,20 @@ class CatalogStore:
         """Never used before, so HEADs never repeat (I9)."""
         return COMMIT.id(self._ids.obj_id())
 
-    def new_entity_id(self) -> str:
-        return ENTITY_PREFIX + self._ids.obj_id()
+    def new_entity_id(self, catalog: str) -> str:
+        return ENTITY_PREFIX + self._ids.obj_id() + (OWN if is_branch(catalog) else "")
 
     def new_segment_id(self) -> str:
         return SEGMENT.id(self._ids.obj_id())
+
+    def make_own(self, catalog: str, path: Path) -> Tree:
+        """Returns the tree of a branch in which the Delta table ``path`` has a HEAD of its own.
+        Raises UnsupportedTable where none can be given to it here."""
+        if self.branch_tables is None:
+            problem = f"'{dotted_name(catalog, *path)}' has no log of its own yet, and none can be written here"
+            remedy = "load the table once through a server, which writes it"
+            raise UnsupportedTable(problem, field="table", remedy=remedy)
+        return self.branch_tables.make_own(catalog, path)
 
     def show(self, tree: Tree, entities: Mapping[str, Entity], segments: Mapping[str, Index]) -> None:
         """Shows a commit that is about to be written to readers of its tree, until ``hide``: its

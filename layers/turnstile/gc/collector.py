@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.catalog.core.rows import CatalogHead, GoneCatalog
 from turnstile.coordination.heartbeat import Heartbeat
 from turnstile.coordination.tasks import Busy, Tasks
 from turnstile.delta.core.head import ACTIVE, TableHead
@@ -16,6 +17,7 @@ from turnstile.gc.core import KINDS, Grace, Item, Place, idle_since
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
 from turnstile.store.core.errors import ErrorType, StateConflict
+from turnstile.store.core.names import is_branch
 from turnstile.store.core.rows import Kind, is_damaged
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
@@ -220,6 +222,8 @@ class Collector:
                 Problem(kind, row["key"], f"row '{row['key']}' cannot be read, so nothing of it is removed")
             )
             return
+        if row["kind"] in _CATALOGS and is_branch(row["name"]):  # its objs and files are its catalog's
+            return
         try:
             for batch in scanner.scan(row, self._world.clock.now_ms()):
                 run.take(batch)
@@ -227,6 +231,9 @@ class Collector:
                     return
         except Exception as error:  # one table's failure must not keep the others' garbage
             run.problems.append(Problem(kind, str(row.get("table_id") or row.get("name")), str(error) or repr(error)))
+
+
+_CATALOGS: Final = (CatalogHead.kind, GoneCatalog.kind)
 
 
 def _is_idle(row: Row, idle_ms: int) -> bool:

@@ -24,6 +24,8 @@ class KeptTrees:
     """The trees of one catalog, as of one read of its row: the present one, that of the ``edge``
     (current when the kept history ``began``, ms), and ``others``. Every tree between edge and
     current leads to objs that one of these leads to, or to objs that were written since.
+    ``branches``: those of the catalog's branches, which share its objs; the edge of a branch that
+    is younger than the kept history is its base.
     """
 
     head: CatalogHead
@@ -31,6 +33,7 @@ class KeptTrees:
     edge: Tree
     began: int
     reader: CatalogReader
+    branches: tuple[KeptTrees, ...] = ()
 
     @classmethod
     def of(cls, context: GcContext, head: CatalogHead, now: int) -> KeptTrees | None:
@@ -44,12 +47,34 @@ class KeptTrees:
             edge = History(reader).tree(head.name, AsOf(time=began))
         except NotFound:
             return None
-        return cls(head, reader.store.tree(head.name, head.head), edge, began, reader)
+        current = reader.store.tree(head.name, head.head)
+        return cls(head, current, edge, began, reader, tuple(cls._of_branches(context, current, began, reader)))
+
+    @classmethod
+    def _of_branches(cls, context: GcContext, current: Tree, began: int, reader: CatalogReader) -> Iterator[KeptTrees]:
+        bases = [snapshot for snapshot in named_snapshots_of(current, reader.store) if snapshot.branch]
+        rows = context.world.refs.read_many([reader.key(base.branch) for base in bases])
+        for base in bases:
+            row = rows.get(reader.key(base.branch))
+            if row is None:  # it was dropped meanwhile
+                continue
+            head = CatalogHead.from_row(row)
+            younger = head.created > began
+            edge = (
+                reader.store.tree(head.name, base.head)
+                if younger
+                else History(reader).tree(head.name, AsOf(time=began))
+            )
+            yield cls(head, reader.store.tree(head.name, head.head), edge, began, reader)
 
     def others(self) -> Iterator[Tree]:
         """Recent HEADs, trees that brought in older objs, trees with a name; one may come several
         times."""
-        return chain(self._recent(), self._restoring(), self._named_trees())
+        return chain(self._recent(), self._restoring(), self._named_trees(), self._of_branch_trees())
+
+    def _of_branch_trees(self) -> Iterator[Tree]:
+        for branch in self.branches:
+            yield from (branch.current, branch.edge, *branch.others())
 
     def _recent(self) -> Iterator[Tree]:
         """The HEADs that the row remembers, for recovery by hand."""
@@ -101,12 +126,16 @@ class Fence:
         self._kept = kept
         self._mark: int | None = None
         self._ended = ""  # why no batch of this scan may go any more
+        self._of_branches = [Fence(world, branch) for branch in kept.branches]
 
     def require(self) -> None:
         """Put up the fence, or check that it stands. Raises NotNow if the catalog was dropped, a
         later run has begun, the mark of this run was taken back (its clock is ahead of another's),
-        or something of the past has come back. One write the first time, later one read.
+        or something of the past has come back. One write the first time, later one read; and as
+        many for each branch.
         """
+        for branch in self._of_branches:
+            branch.require()
         head = self._kept.head
         if self._ended:
             raise NotNow(self._ended)

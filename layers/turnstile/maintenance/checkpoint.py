@@ -19,7 +19,7 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -37,6 +37,7 @@ from turnstile.delta.soundness.checkpoints import SIDECARS
 from turnstile.maintenance.columns import OTHER, FileColumns, other_array
 from turnstile.maintenance.core.checksums import Totals, checksum_of
 from turnstile.maintenance.core.upkeep import Upkeep
+from turnstile.maintenance.file_actions import Columns, Rows
 from turnstile.maintenance.state import TableState
 from turnstile.store.core.names import LOG
 from turnstile.store.faults import Faults, no_faults
@@ -51,11 +52,28 @@ _NAMESPACE: Final = uuid.UUID("3a1d6f0e-4a57-5f0b-8f53-7f6f0a4cf1d2")
 Guard = Callable[[], None]
 
 
+class CheckpointState(Protocol):
+    """The parts of a ``TableState`` that are in a checkpoint."""
+
+    version: int
+    protocol: dict[str, Any]
+    metadata: dict[str, Any]
+    domains: dict[str, dict[str, Any]]
+    transactions: dict[str, dict[str, Any]]
+
+    def chunks(self) -> Iterator[Rows | Columns]: ...
+
+
 class CheckpointWriter:
     """Writes the checkpoint of one state."""
 
     def __init__(
-        self, storage: LogStorage, state: TableState, upkeep: Upkeep, ids: Ids, faults: Faults = no_faults
+        self,
+        storage: LogStorage,
+        state: TableState | CheckpointState,
+        upkeep: Upkeep,
+        ids: Ids,
+        faults: Faults = no_faults,
     ) -> None:
         self._storage = storage
         self._state = state

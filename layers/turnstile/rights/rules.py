@@ -111,6 +111,11 @@ def use_catalog(subject: Subject) -> bool:
     return subject.uses(1)
 
 
+def branch_catalog(subject: Subject) -> bool:
+    """Make a branch of the catalog, which shows all that is in it."""
+    return read_schema(subject)
+
+
 def edit_catalog(subject: Subject) -> bool:
     """Change, drop or grant the catalog."""
     return subject.owns(0)

@@ -196,7 +196,7 @@ class CommitAttempts:
             before = tree.find(path)
             slot = (key_of(path), before.obj if before else "")
             earlier = self._ids.get(slot)
-            id = earlier[1] if earlier is not None and earlier[0] == entity else self._store.new_entity_id()
+            id = earlier[1] if earlier is not None and earlier[0] == entity else self._store.new_entity_id(tree.catalog)
             self._ids[slot] = (entity, id)
             table_id = entity.table_id if isinstance(entity, Table) else ""
             placed[slot[0]] = (entity, IndexEntry(kind_of(entity), id, table_id))

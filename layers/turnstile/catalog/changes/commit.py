@@ -29,7 +29,8 @@ from typing import Final
 from turnstile.catalog.changes.attempts import CommitAttempts
 from turnstile.catalog.changes.group_commit import GroupTurn
 from turnstile.catalog.changes.retry import STARVING, Backoff, PriorityClaim
-from turnstile.catalog.changes.waiting import ChangeQueue, Edit, RejectionHandler, WaitingChange
+from turnstile.catalog.changes.waiting import ChangeQueue, Edit, RejectionHandler, WaitingChange, own_rows_only
+from turnstile.catalog.core.branches import InheritedTable
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.store.core.writes import Row
@@ -103,6 +104,16 @@ class Committer:
         OutcomeUnknown: the swap's answer was lost until the deadline.
         """
         change, on_rejected = self.extend(change, on_rejected)
+        while True:
+            try:
+                return self._commit(catalog, change, row, on_rejected)
+            except InheritedTable as inherited:
+                self._reader.store.make_own(catalog, inherited.path)
+                row = None
+
+    def _commit(
+        self, catalog: str, change: ChangeFunction, row: Row | None, on_rejected: RejectionHandler | None
+    ) -> Tree:
         if self._queued:
             try:
                 return self._apply(self._reader.store.queue, catalog, self.waiting(catalog, change, row, on_rejected))
@@ -125,7 +136,7 @@ class Committer:
                 tree = self._reader.at(catalog, None)  # raises what is told of a catalog that does not exist
             elif self._reader.authorizer is not None:
                 self._reader.authorizer.authorize(tree)
-            return change(View(tree, self._reader.store))
+            return own_rows_only(change(View(tree, self._reader.store)), tree.catalog)
 
         return WaitingChange(judge, on_rejected, row, self.since())
 

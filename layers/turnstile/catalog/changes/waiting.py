@@ -13,8 +13,10 @@ from turnstile.catalog.core.grouping import GROUP_CHANGES
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
+from turnstile.delta.core.head import TableHead
 from turnstile.rights.grants import Access
-from turnstile.store.core.writes import Row, Write
+from turnstile.store.core.names import is_branch
+from turnstile.store.core.writes import Clause, Equals, Insert, Row, Write
 from turnstile.store.ports import TRANSACT_MAX
 from turnstile.store.queue import WAITING_MOST, Line, Waiting, WaitingQueue
 
@@ -103,3 +105,18 @@ class ChangeQueue(WaitingQueue[WaitingChange]):
         """Returns the tree that has ``change``, whichever thread led. Raises as ``apply``."""
         self.apply(catalog, change, lead, patience_ms)
         return change.outcome()
+
+
+def own_rows_only(edit: Edit | None, catalog: str) -> Edit | None:
+    """Returns an edit of a catalog; of a branch, with a clause for each HEAD of a Delta table that
+    it changes or checks: the table is the branch's own (I28)."""
+    if edit is None or not is_branch(catalog):
+        return edit
+    own = Clause("same branch", "I28", "the table is the branch's own", Equals(("catalog",), catalog))
+    return msgspec.structs.replace(edit, writes=tuple(_with_clause(write, own) for write in edit.writes))
+
+
+def _with_clause(write: Write, clause: Clause) -> Write:
+    if isinstance(write, Insert) or f"/{TableHead.kind}/" not in write.key:
+        return write
+    return msgspec.structs.replace(write, clauses=(*write.clauses, clause))

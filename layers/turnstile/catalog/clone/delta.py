@@ -99,14 +99,21 @@ class DeltaCopier:
 
     def _pin(self, source: str, request: CopyRequest, past: PastVersions | None) -> tuple[str, Pin]:
         """The clone's uuid and the version it shows; its metadata is written."""
-        head = self._readable(source, request.name, past)
-        version, ict = self._version(head, request.name, past)
-        self._publish(head, version, request.name)
-        metadata = self._metadata_at(head, version, ict)
+        head, version, ict, metadata = self.version_of(source, request.name, past)
         table_id = self._world.ids.uuid()
         id = self._metadata.put(request.catalog, table_id, metadata, self._world.clock.now_ms())
         self._written.append((request.catalog, id))
         return table_id, Pin(head.source or head.table_id, head.location, version, ict, head.row_hwm, id)
+
+    def version_of(
+        self, table_id: str, name: str, past: PastVersions | None
+    ) -> tuple[TableHead, int, int, DeltaMetadata]:
+        """Returns the HEAD of a table, the version that it has as of ``past``, now published, and
+        that version's in-commit timestamp and metadata. Raises as ``copy``."""
+        head = self._readable(table_id, name, past)
+        version, ict = self._version(head, name, past)
+        self._publish(head, version, name)
+        return head, version, ict, self._metadata_at(head, version, ict)
 
     def _readable(self, table_id: str, name: str, past: PastVersions | None) -> TableHead:
         """The HEAD of a table that has its files: one that was dropped since the moment has them

@@ -14,7 +14,7 @@ from typing import Final
 
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.locations import normalise
-from turnstile.store.core.names import check_name, plain
+from turnstile.store.core.names import branched_catalog, check_name, plain
 
 Path = tuple[str, ...]
 """Levels of a full name without the catalog: the parts of a namespace, then perhaps a table."""
@@ -98,4 +98,4 @@ def managed_location(root: str, catalog: str, namespace: Path, table_id: str) ->
 def managed_folder(root: str, catalog: str, namespace: Path) -> str:
     """Returns the folder of the new managed tables of a namespace."""
     folder = dotted_name(*(_OTHER.sub("_", level) for level in namespace))
-    return f"{normalise(root)}/{catalog}/{folder}"
+    return f"{normalise(root)}/{branched_catalog(catalog)}/{folder}"

@@ -47,7 +47,7 @@ class CatalogHead(StoredRow, frozen=True):
     the row. ``turn``: the priority claim of a change that has lost often: others let it go first
     until ``turn_until`` (ms). ``swept``: where the kept history of the last gc run began
     (``begin_sweep``); ``taken_back``: how many such marks were taken back, because they were ahead
-    (``end_sweep``).
+    (``end_sweep``). ``branch_of``: the catalog that a branch belongs to; empty for a catalog.
     """
 
     kind: ClassVar[str] = "catalog"
@@ -63,6 +63,7 @@ class CatalogHead(StoredRow, frozen=True):
     turn_until: int = 0
     swept: int | None = None
     taken_back: int = 0
+    branch_of: str = ""
 
 
 class GoneCatalog(StoredRow, frozen=True):
@@ -104,6 +105,12 @@ def new_catalog(key: str, name: str, head: str, now: int) -> Insert:
     """Returns the first write of a catalog; ``head`` is its first commit."""
     row = CatalogHead(key, name, head, seq=0, recent=(head,), created=now, changed_at=now)
     return Insert(row.to_row(), (new_row("I9"),))
+
+
+def drop_branch(key: str, head: str) -> Erase:
+    """Erases the row of a branch while ``head`` is its HEAD."""
+    same = Clause("same head", "I28", "nothing was changed on the branch meanwhile", Equals(("head",), head))
+    return Erase(key, (same,))
 
 
 def swap_head(

@@ -19,7 +19,7 @@ import msgspec
 
 from turnstile.catalog.core.paths import Path, fold
 from turnstile.store.core.errors import InvalidRequest, NotFound
-from turnstile.store.core.names import MAX_VERSION, check_identifier, is_commit_id
+from turnstile.store.core.names import BRANCH_SIGN, MAX_VERSION, check_identifier, is_commit_id
 
 FIELD: Final = "as_of"
 """The parameter of a query that names a moment: the default field of errors."""
@@ -139,6 +139,9 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
         created: when it was named (ms).
         versions: version of each Delta table by uuid when it was named; empty for a HEAD of the
             past: tables are read as of its time.
+        branch: the full name of the branch of which it is the base; empty for other snapshots.
+        until: when that branch ends (ms).
+        owner: the principal that created that branch; empty for the operator.
     """
 
     name: str
@@ -148,8 +151,16 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     created: int
     comment: str | None = None
     versions: dict[str, int] = {}
+    branch: str = ""
+    until: int = 0
+    owner: str = ""
 
 
 def snapshot_path(name: str) -> Path:
     """The path of a snapshot in the tree."""
     return (_ROOT, name)
+
+
+def base_name(branch: str) -> str:
+    """The name of the snapshot that is the base of the branch ``branch`` (without its catalog)."""
+    return f"{BRANCH_SIGN}{branch}"

@@ -18,10 +18,14 @@ from turnstile.catalog.paging import page_size
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.names import is_branch
 
 
 def named_snapshots_of(tree: Tree, store: CatalogStore) -> Iterator[NamedSnapshot]:
-    """Returns the snapshots that a tree names, in name order."""
+    """Returns the snapshots that a tree names, in name order; none of a branch, in whose tree there
+    are those of its catalog."""
+    if is_branch(tree.catalog):
+        return iter(())
     ids = [entry.obj for _, entry in tree.index.iterate(*ALL)]
     entities = store.entities(tree.catalog, ids)
     return (entity for id in ids if isinstance(entity := entities[id], NamedSnapshot))
@@ -29,7 +33,7 @@ def named_snapshots_of(tree: Tree, store: CatalogStore) -> Iterator[NamedSnapsho
 
 def find_named_snapshot(tree: Tree, store: CatalogStore, name: str, field: str = "snapshot") -> NamedSnapshot:
     """Returns the snapshot ``name``. Raises NotFound for ``field``, which gave the name."""
-    entry = tree.find(snapshot_path(name))
+    entry = None if is_branch(tree.catalog) else tree.find(snapshot_path(name))
     entity = store.entity(tree.catalog, entry.obj) if entry is not None else None
     if not isinstance(entity, NamedSnapshot):
         raise NotFound("snapshot", f"{tree.catalog}@{name}", field=field, remedy="list the catalog's snapshots")

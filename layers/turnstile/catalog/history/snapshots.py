@@ -14,8 +14,8 @@ from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.undecided import as_readers_see
-from turnstile.store.core.errors import AlreadyExists, TooLarge
-from turnstile.store.core.names import check_comment, check_identifier
+from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, StateConflict, TooLarge
+from turnstile.store.core.names import BRANCH_SIGN, branched_catalog, check_comment, check_identifier, is_branch
 from turnstile.store.ports import World
 
 MAX_BYTES: Final = 262_144
@@ -43,6 +43,12 @@ class NamedSnapshots:
         """
         check_identifier(name, "name")
         check_comment(comment)
+        if is_branch(catalog):
+            remedy = f"name one of catalog '{branched_catalog(catalog)}'"
+            raise InvalidRequest(f"'{catalog}' is a branch, and has no snapshots", field="catalog", remedy=remedy)
+        if name.startswith(BRANCH_SIGN):
+            remedy = f"begin it with another character than '{BRANCH_SIGN}'"
+            raise InvalidRequest(f"name {name!r} is that of a branch's base", field="name", remedy=remedy)
         versions: dict[str, int] = {}
         snapshots: list[NamedSnapshot] = []
 
@@ -73,7 +79,10 @@ class NamedSnapshots:
         """Removes the name; gc removes the objs that only it led to. Raises NotFound."""
 
         def change(view: View) -> Edit:
-            find_named_snapshot(view.tree, self._reader.store, name)
+            snapshot = find_named_snapshot(view.tree, self._reader.store, name)
+            if snapshot.branch:
+                problem = f"snapshot '{name}' is the base of branch '{snapshot.branch}'"
+                raise StateConflict(ErrorType.HAS_BRANCH, problem, field="snapshot", remedy="drop the branch")
             return Edit(f"drop snapshot {name}", remove=(snapshot_path(name),))
 
         self._committer.commit(catalog, change)

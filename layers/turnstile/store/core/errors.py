@@ -32,6 +32,7 @@ class ErrorType(StrEnum):
     PERMISSION_DENIED = "PermissionDenied"
     READ_ONLY = "ReadOnly"
 
+    NO_SUCH_BRANCH = "NoSuchBranch"
     NO_SUCH_CATALOG = "NoSuchCatalog"
     NO_SUCH_CATALOG_COMMIT = "NoSuchCatalogCommit"
     NO_SUCH_CLIENT = "NoSuchClient"
@@ -60,6 +61,7 @@ class ErrorType(StrEnum):
     CONCURRENT_CHANGE = "ConcurrentChange"
     CURSOR_EXPIRED = "CursorExpired"
     GC_RUNNING = "GcRunning"
+    HAS_BRANCH = "HasBranch"
     LOCATION_OWNED = "LocationOwned"
     NAMESPACE_NOT_EMPTY = "NamespaceNotEmpty"
     REF_MOVED = "RefMoved"

@@ -22,6 +22,8 @@ MAX_ROW_ID: Final = EXACT_MAX
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff+]+")
 NAME_BYTES_MAX: Final = 255
+BRANCH_SIGN: Final = "@"
+"""Separates the name of a branch from that of its catalog."""
 RESERVED: Final = frozenset(("commit", "config", "credentials", "iceberg", "metrics", "namespaces", "plan",
                              "properties",
     "register", "register-view", "rename", "tables", "tasks", "transactions", "unregister", "v1", "views"))  # fmt: skip
@@ -77,6 +79,16 @@ def check_identifier(value: str, field: str) -> str:
         remedy = "use 1 to 255 letters, digits, '_', '-' or '@'"
         raise InvalidRequest(f"{field} {value!r} is not a valid name", field=field, remedy=remedy)
     return value
+
+
+def is_branch(catalog: str) -> bool:
+    """Whether a catalog's name is that of a branch: ``main@dev``."""
+    return BRANCH_SIGN in catalog
+
+
+def branched_catalog(catalog: str) -> str:
+    """Returns the catalog that a branch belongs to; of any other catalog its own name."""
+    return catalog.partition(BRANCH_SIGN)[0]
 
 
 def is_identifier(value: str) -> bool:

@@ -40,7 +40,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, Union, get_a
 import msgspec
 
 from turnstile.store.core.errors import NewerFormat, OutcomeUnknown, UnreadableRow
-from turnstile.store.core.names import inline_unique, is_inline_unique, parse_staged_file
+from turnstile.store.core.names import branched_catalog, inline_unique, is_inline_unique, parse_staged_file
 from turnstile.store.core.writes import FIRST, FORMAT, KNOWN, Row
 
 # -- keys of refs ------------------------------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ class Space:
         return f"{self.realm}/fleet-moves/{member}/{number}"
 
     def objs(self, catalog: str) -> str:
-        """A catalog's partition of objs."""
-        return f"{self.realm}/{catalog.lower()}"
+        """A catalog's partition of objs, which its branches share."""
+        return f"{self.realm}/{branched_catalog(catalog).lower()}"
 
 
 def app_key(app_id: str) -> str:

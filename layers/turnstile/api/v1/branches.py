@@ -1,0 +1,108 @@
+"""Branches of a catalog over HTTP (docs/branches.md)."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.authorizer import Target
+from turnstile.api.http.authorization import Params, needs
+from turnstile.api.http.request import Query, body, current
+from turnstile.api.http.responses import Answer, answer_201
+from turnstile.api.services import services
+from turnstile.api.v1.changes import AsOfBody, once
+from turnstile.api.v1.paths import CATALOG, catalog_of_path
+from turnstile.catalog.branches import DEFAULT_DAYS, Branch, branch_of
+from turnstile.catalog.core.branches import full_branch_name
+from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.rights.grants import owner_for
+from turnstile.rights.rules import branch_catalog, edit_catalog, use_catalog
+from turnstile.store.core.names import check_identifier
+
+routes = Blueprint(__name__)
+
+BRANCHES = CATALOG + "/branches"
+BRANCH = BRANCHES + "/{branch}"
+
+
+class NewBranch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../branches``; ``of`` the present moment unless one is named, ``days`` until it
+    ends."""
+
+    name: str
+    of: AsOfBody | None = None
+    days: int = DEFAULT_DAYS
+    comment: str | None = None
+
+
+class Renewal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``PATCH .../branches/{branch}``: ``days`` from now until it ends."""
+
+    days: int = DEFAULT_DAYS
+
+
+class BranchList(msgspec.Struct, frozen=True):
+    """The branches of a catalog, by name."""
+
+    branches: list[Branch]
+
+
+def branch_of_path(params: Params) -> Target:
+    """The branch that the path names, as the catalog that it is."""
+    return Target(_full_name(params["catalog"], params["branch"]))
+
+
+def _full_name(catalog: str, branch: str) -> str:
+    return full_branch_name(check_identifier(catalog, "catalog"), branch)
+
+
+@routes.route(BRANCHES, methods=["GET"])
+@needs((use_catalog, catalog_of_path))
+def list_branches(catalog: str) -> BranchList:
+    Query()
+    return BranchList(services().catalog.branches.list(check_identifier(catalog, "catalog")))
+
+
+@routes.route(BRANCHES, methods=["POST"])
+@needs((branch_catalog, catalog_of_path))
+def create_branch(catalog: str) -> Answer:
+    request = body(NewBranch)
+    name = check_identifier(catalog, "catalog")
+    owner = owner_for(current().principal)
+
+    def create(by: CatalogServices) -> Branch:
+        of = None if request.of is None else request.of.as_of("of")
+        with nullcontext() if request.of is None else request.of.report_as("of"):
+            return by.branches.create(
+                name, request.name, of=of, days=request.days, comment=request.comment, owner=owner
+            )
+
+    def again(by: CatalogServices, seq: int | None) -> Branch:
+        return branch_of(by.history.tree(name, AsOf(seq=seq)), by.reader.store, request.name)
+
+    return answer_201(once(name, create, again))
+
+
+@routes.route(BRANCH, methods=["GET"])
+@needs((use_catalog, catalog_of_path))
+def show_branch(catalog: str, branch: str) -> Branch:
+    Query()
+    return services().catalog.branches.get(check_identifier(catalog, "catalog"), branch)
+
+
+@routes.route(BRANCH, methods=["PATCH"])
+@needs((use_catalog, catalog_of_path), (edit_catalog, branch_of_path))
+def renew_branch(catalog: str, branch: str) -> Branch:
+    request = body(Renewal)
+    return services().catalog.branches.renew(check_identifier(catalog, "catalog"), branch, request.days)
+
+
+@routes.route(BRANCH, methods=["DELETE"])
+@needs((use_catalog, catalog_of_path), (edit_catalog, branch_of_path))
+def drop_branch(catalog: str, branch: str) -> None:
+    Query()
+    name = check_identifier(catalog, "catalog")
+    once(name, lambda by: by.branches.drop(name, branch), lambda *_: None)

@@ -1,0 +1,151 @@
+"""Gives a Delta table of a branch a HEAD and a log of its own, when it is used first (I28).
+
+    1  version       of the catalog's table as of the branch's base; everything up to it is
+                     published
+    2  log           below the table's location, in ``core.branches.FOLDER``: a checkpoint of that
+                     version, in which every file is named by its absolute path, then the commit of
+                     the version with its commitInfo alone
+    3  metadata      of the version, under the uuid of the branch's table
+    4  one change    of the branch: the entity with the new uuid; the HEAD, which goes on after that
+                     version; the owner of the location
+
+The version keeps its number, so row ids and the versions in them stay valid. A crash before 4
+leaves files and objs that nothing leads to. Two requests at once write two logs; one of them wins.
+
+Sources: Delta protocol, "Checkpoints", "Add File and Remove File", "In-Commit Timestamps".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.branches.relocated import RelocatedState
+from turnstile.catalog.branches import base_of
+from turnstile.catalog.changes.commit import Committer
+from turnstile.catalog.changes.waiting import Edit
+from turnstile.catalog.clone.copies import PastVersions
+from turnstile.catalog.clone.delta import DeltaCopier
+from turnstile.catalog.core.branches import is_inherited, own_location
+from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.location_rows import owner_row
+from turnstile.catalog.core.paths import Path, dotted_name
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.catalog.reader import CatalogReader, View
+from turnstile.delta.core.head import TableHead, new_head_row
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.core.pointer import WrittenCheckpoint
+from turnstile.delta.log.files import read_commit
+from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.publish import Publisher
+from turnstile.maintenance.checkpoint import CheckpointWriter, write_pointer
+from turnstile.maintenance.core.upkeep import upkeep_of
+from turnstile.maintenance.state import TableState, derive
+from turnstile.store.core.errors import StorageFault
+from turnstile.store.core.names import published_path
+from turnstile.store.core.writes import Insert, Row, new_row
+from turnstile.store.ports import World
+
+
+class _Own(msgspec.Struct, frozen=True):
+    """The HEAD that a table of a branch gets, without its name."""
+
+    source: TableHead
+    table_id: str
+    location: str
+    version: int
+    ict: int
+    row_hwm: int | None
+    metadata: str
+
+
+class OwnTables:
+    """``core.branches.BranchTables`` of one sandbox. ``reader`` and ``committer`` are not a
+    request's: the request was authorized before."""
+
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, metadata: MetadataStore, publisher: Publisher
+    ) -> None:
+        self._world = world
+        self._reader = reader
+        self._committer = committer
+        self._metadata = metadata
+        self._publisher = publisher
+
+    def make_own(self, catalog: str, path: Path) -> Tree:
+        """Returns the tree of a branch in which the table ``path`` has a HEAD of its own; a table
+        without a HEAD stays as it is. Raises NotFound, and the errors of a clone."""
+        tree = self._reader.current(catalog)
+        entry = tree.table(path[:-1], path[-1])
+        table = self._reader.store.entity(tree.catalog, entry.obj)
+        assert isinstance(table, Table)
+        if not is_inherited(tree, entry) or table.external is not None:
+            return tree
+        own = self._write_log(tree, path, table)
+
+        def change(view: View) -> Edit | None:
+            present = view.tree.find(path)
+            if present is None or present.obj != entry.obj:
+                return None  # another request was first, or the name leads elsewhere now
+            return self._edit(view, path, table, own)
+
+        return self._committer.commit(catalog, change)
+
+    def _edit(self, view: View, path: Path, table: Table, own: _Own) -> Edit:
+        space = self._world.space
+        full = dotted_name(view.tree.catalog, *view.written_levels(path[:-1]), table.name)
+        now = self._world.clock.now_ms()
+        head: Row = new_head_row(
+            key=space.table(own.table_id),
+            table_id=own.table_id,
+            catalog=view.tree.catalog,
+            name=full,
+            location=own.location,
+            metadata=own.metadata,
+            version=own.version,
+            ict=own.ict,
+            row_hwm=own.row_hwm,
+            created=now,
+            managed=True,
+        )
+        entity = msgspec.structs.replace(table, table_id=own.table_id, location=own.location, managed=True)
+        owner = owner_row(space, own.location, own.table_id, view.tree.catalog, now, first_life=True)
+        writes = (Insert(head, (new_row("I2"),)), owner)
+        return Edit(f"own log of {full} from version {own.version}", put={path: entity}, writes=writes)
+
+    def _write_log(self, tree: Tree, path: Path, table: Table) -> _Own:
+        world = self._world
+        name = dotted_name(tree.catalog, *path)
+        copier = DeltaCopier(world, self._metadata, self._publisher)
+        copier.prefetch([table])
+        past = PastVersions(self._base_ms(tree.catalog))
+        source, version, ict, metadata = copier.version_of(table.table_id, name, past)
+        table_id = world.ids.uuid()
+        location = own_location(source.location, table_id)
+        configuration = {**(metadata.metadata.get("configuration") or {}), UUID_PROPERTY: table_id}
+        metadata = msgspec.structs.replace(metadata, metadata={**metadata.metadata, "configuration": configuration})
+        self._write_files(source, location, version, metadata)
+        id = self._metadata.put(tree.catalog, table_id, metadata, world.clock.now_ms())
+        return _Own(source, table_id, location, version, ict, source.row_hwm, id)
+
+    def _write_files(self, source: TableHead, location: str, version: int, metadata: DeltaMetadata) -> None:
+        world = self._world
+        storage = world.storages.open(location)
+        now = world.clock.now_ms()
+
+        def write(state: TableState) -> WrittenCheckpoint | None:
+            moved = RelocatedState(state, source.location, metadata.metadata)
+            upkeep = upkeep_of(moved.protocol, moved.metadata)
+            return CheckpointWriter(storage, moved, upkeep, world.ids).write(now)
+
+        theirs = world.storages.open(source.location)
+        written = derive(theirs, version, write)
+        if written is None:
+            raise StorageFault(f"{location} has a checkpoint already", remedy="send the request again")
+        info = {"commitInfo": read_commit(theirs, version).info}
+        storage.put_if_absent(published_path(version), msgspec.json.encode(info) + b"\n")
+        write_pointer(storage, written)
+
+    def _base_ms(self, branch: str) -> int:
+        catalog, _, name = branch.partition("@")
+        return base_of(self._reader.current(catalog), self._reader.store, name).at // 1000

@@ -1,0 +1,70 @@
+"""Branches of a catalog: ``main@dev``. Pure (ADR 85).
+
+A branch is a row of its own over the objs of its catalog. Its first commit has the index of the
+commit that it was made from, so creating it costs the same for any number of tables. Entities of
+the catalog are shared by their obj ids; what a change of the branch puts has an id that ends with
+``OWN``. So the index alone says which Delta tables of a branch are still the catalog's: their HEADs
+show and take commits of the catalog, so a request for one of them is answered only after it has a
+HEAD and a log of its own (``branches.tables``).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from turnstile.catalog.core.entities import TABLE
+from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.paths import Path, dotted_name
+from turnstile.catalog.core.tree import Tree
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import BRANCH_SIGN, NAME_BYTES_MAX, branched_catalog, check_identifier, is_branch
+from turnstile.store.core.rows import ENTITY_PREFIX
+
+OWN: Final = BRANCH_SIGN
+"""The end of the obj id of an entity that a change of a branch put."""
+
+FOLDER: Final = "_branches"
+"""The folder below a table's location with the logs and files of its branches. Delta's tools leave
+folders alone whose names begin with an underscore."""
+
+
+class BranchTables(Protocol):
+    """Gives Delta tables of branches HEADs of their own; see ``branches.tables``."""
+
+    def make_own(self, catalog: str, path: Path) -> Tree:
+        """Returns the tree of a branch in which the table ``path`` has a HEAD of its own."""
+
+
+class InheritedTable(Exception):
+    """A change of a branch is about a Delta table that has no HEAD of its own there yet."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(dotted_name(*path))
+        self.path = path
+
+
+def full_branch_name(catalog: str, name: str) -> str:
+    """Returns the name of the branch ``name`` of a catalog. Raises InvalidRequest for a name that
+    is none, and for a branch of a branch."""
+    check_identifier(name, "name")
+    if is_branch(catalog):
+        remedy = f"make it of catalog '{branched_catalog(catalog)}'"
+        raise InvalidRequest(f"'{catalog}' is a branch, and has none", field="catalog", remedy=remedy)
+    if BRANCH_SIGN in name:
+        raise InvalidRequest(f"name {name!r} has '{BRANCH_SIGN}'", field="name", remedy="leave it out")
+    full = f"{catalog}{BRANCH_SIGN}{name}"
+    if len(full) > NAME_BYTES_MAX:
+        problem = f"'{full[:40]}...' has {len(full)} characters"
+        raise InvalidRequest(problem, field="name", remedy=f"{NAME_BYTES_MAX} with the catalog's name at most")
+    return full
+
+
+def is_inherited(tree: Tree, entry: IndexEntry) -> bool:
+    """Whether an entry of a branch leads to a table of the catalog that the branch belongs to."""
+    shared = entry.obj.startswith(ENTITY_PREFIX) and not entry.obj.endswith(OWN)
+    return entry.kind == TABLE and shared and is_branch(tree.catalog)
+
+
+def own_location(location: str, table_id: str) -> str:
+    """Returns the location of a branch's table ``table_id``, of a table at ``location``."""
+    return f"{location}/{FOLDER}/{table_id}"
