@@ -35,7 +35,8 @@ COMMANDS: Final = {
 GROUPS: Final = {
     "Tables": {"create": "definitions.create", "rename": "definitions.rename", "drop": "definitions.drop"},
     "Operation": {
-        "clients": "access.clients", "grants": "access.grants", "catalog": "catalog.catalog", "refs": "refs.refs",
+        "clients": "access.clients", "grants": "access.grants", "catalog": "catalog.catalog",
+        "branch": "branches.branch", "refs": "refs.refs",
         "maintain": "upkeep.maintain.maintain", "pins": "upkeep.pins.pins", "transactions": "transactions.transactions",
     },
 }  # fmt: skip

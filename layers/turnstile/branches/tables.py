@@ -3,8 +3,8 @@
     1  version       of the catalog's table as of the branch's base; everything up to it is
                      published
     2  log           below the table's location, in ``core.branches.FOLDER``: a checkpoint of that
-                     version, in which every file is named by its absolute path, then the commit of
-                     the version with its commitInfo alone
+                     version, which names the files of the catalog's table relative to that folder,
+                     then the commit of the version with its commitInfo alone
     3  metadata      of the version, under the uuid of the branch's table
     4  one change    of the branch: the entity with the new uuid; the HEAD, which goes on after that
                      version; the owner of the location
@@ -26,7 +26,7 @@ from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.clone.copies import PastVersions
 from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.branches import is_inherited, own_location
-from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.entities import CloneOf, Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
@@ -108,7 +108,13 @@ class OwnTables:
             created=now,
             managed=True,
         )
-        entity = msgspec.structs.replace(table, table_id=own.table_id, location=own.location, managed=True)
+        entity = msgspec.structs.replace(
+            table,
+            table_id=own.table_id,
+            location=own.location,
+            managed=True,
+            origin=CloneOf(table.table_id, own.version),
+        )
         owner = owner_row(space, own.location, own.table_id, view.tree.catalog, now, first_life=True)
         writes = (Insert(head, (new_row("I2"),)), owner)
         return Edit(f"own log of {full} from version {own.version}", put={path: entity}, writes=writes)
@@ -134,7 +140,7 @@ class OwnTables:
         now = world.clock.now_ms()
 
         def write(state: TableState) -> WrittenCheckpoint | None:
-            moved = RelocatedState(state, source.location, metadata.metadata)
+            moved = RelocatedState(state, metadata.metadata)
             upkeep = upkeep_of(moved.protocol, moved.metadata)
             return CheckpointWriter(storage, moved, upkeep, world.ids).write(now)
 

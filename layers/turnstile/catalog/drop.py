@@ -66,10 +66,10 @@ class Dropper:
         table_id = table.table_id
         if is_awaited(table):
             self._awaited.drop(catalog, namespace, name, table_id)
-            return None
+            return
         if table.external is not None:
             self._externals.drop(catalog, namespace, name, table_id)
-            return None
+            return
         imported = not table.managed and table.clone is None
         head = published_head(self._world, self._publisher, table_id, full) if imported else None
         released = let_go_of(self._world.space, [table])

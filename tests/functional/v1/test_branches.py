@@ -96,4 +96,195 @@ def test_i28_a_delta_table_of_a_branch_is_that_of_its_base_and_goes_on_by_itself
     found = site.plans.post(f"/v1/tables/{loaded['table_id']}/plan", {})
     assert found.status == 200, found.text
     paths = sorted(file["path"] for file in found.json["files"])
-    assert paths == ["c", main["location"] + "/a"], found.json
+    assert paths == ["../../a", "c"], found.json
+
+
+def own(site: PlansApi, name: str = "t") -> dict[str, Any]:
+    """The table as the branch has it."""
+    answer = site.commits.get(f"{DEV_DEFAULT}/tables/{name}")
+    assert answer.status == 200, answer.text
+    return dict(answer.json)
+
+
+def files(site: PlansApi, table_id: str) -> list[str]:
+    answer = site.plans.post(f"/v1/tables/{table_id}/plan", {})
+    assert answer.status == 200, answer.text
+    return sorted(file["path"] for file in answer.json["files"])
+
+
+def promoted(site: PlansApi) -> dict[str, Any]:
+    answer = site.http.post(BRANCHES + "/dev/promote", {})
+    assert answer.status == 200, answer.text
+    return dict(answer.json)
+
+
+def test_i28_a_promotion_makes_all_changes_of_a_branch_in_one_commit_of_the_catalog(site: PlansApi) -> None:
+    id = site.create("t")["table_id"]
+    gone = site.create("gone")["table_id"]
+    untouched = site.create("untouched")["table_id"]
+    site.add_files(id, add("a"))
+    branched(site)
+    mine = own(site)["table_id"]
+    own(site, "untouched")
+    site.add_files(mine, add("b"), add("c"))
+    site.add_files(mine, delta.remove("b"), add("d"))
+    assert site.http.delete(DEV_DEFAULT + "/tables/gone").status == 204
+    assert site.http.post(DEV, {"name": "made"}).status == 201
+    changes = site.http.get(BRANCHES + "/dev/diff")
+    assert changes.status == 200, changes.text
+    assert [table["name"] for table in changes.json["tables"]] == ["default.t"]
+    assert changes.json["conflicts"] == []
+    before = site.http.get("/v1/catalogs/main/log").json["commits"][0]["seq"]
+    done = promoted(site)
+    assert done["seq"] == before + 1
+    assert [(one["name"], one["change"]) for one in done["names"]] == [("default.gone", "dropped"), ("made", "created")]
+    assert done["tables"][0]["version"] == 2
+    folder = f"_branches/{mine}"
+    assert files(site, id) == sorted(["a", f"{folder}/c", f"{folder}/d"])
+    assert names(site) == ["t", "untouched"]
+    assert site.commits.get(f"/v1/tables/{untouched}/head").json["latest"] == 0
+    refused(site.http.get(BRANCHES + "/dev"), 404, "NoSuchBranch", "branch")
+    states = [site.commits.get(f"/v1/tables/{each}/head").json["state"] for each in (id, untouched, gone, mine)]
+    assert states == ["active", "active", "dropped", "dropped"]
+
+
+# -- conflicts --------------------------------------------------------------------------------------------------------
+
+APPEND = "append"
+DELETE = "delete"
+REWRITE = "rewrite"
+DEFINE = "definition"
+OTHER = "other file"
+
+
+def commit(site: PlansApi, table: dict[str, Any], kind: str, name: str) -> None:
+    """A commit of this kind; ``DELETE`` and ``REWRITE`` concern the file ``a``, ``OTHER`` the file
+    ``o``. A branch names files of the catalog's table by their absolute paths."""
+    id = table["table_id"]
+    root = "" if "_branches" not in table["location"] else "../../"
+    match kind:
+        case "append":
+            blind = {"isBlindAppend": True}
+            actions = [add(name)]
+        case "delete":
+            blind = {"isBlindAppend": False}
+            actions = [delta.remove(f"{root}a")]
+        case "other file":
+            blind = {"isBlindAppend": False}
+            actions = [delta.remove(f"{root}o")]
+        case "rewrite":
+            blind = {"isBlindAppend": False}
+            removed = delta.remove(f"{root}a")
+            removed["remove"]["dataChange"] = False
+            added = add(name)
+            added["add"]["dataChange"] = False
+            actions = [removed, added]
+        case _:
+            blind = {}
+            head = site.commits.get(f"/v1/tables/{id}/head").json
+            described = delta.metadata(note=name)
+            assert head["state"] == "active"
+            actions = [described]
+    head = site.commits.get(f"/v1/tables/{id}/head").json
+    version = int(head["latest"]) + 1
+    stamp = max(site.world.clock.now_ms(), head["timestamp"] + 1)
+    info = delta.info(f"{kind}-{name}", stamp, kind.upper(), **blind)
+    content = delta.lines(info, *actions).decode()
+    answer = site.commits.post(f"/v1/tables/{id}/commits", {"version": version, "inline": {"content": content}})
+    assert answer.status == 200, answer.text
+
+
+PASSES = {
+    (APPEND, APPEND), (APPEND, DELETE), (APPEND, REWRITE), (APPEND, OTHER),
+    (DELETE, OTHER), (OTHER, DELETE), (OTHER, REWRITE), (REWRITE, APPEND), (REWRITE, OTHER),
+}  # fmt: skip
+"""Pairs of an operation on the branch and one on the catalog that are promoted; all others are
+conflicts (docs/branches.md has the same table)."""
+
+
+@pytest.mark.parametrize("theirs", [APPEND, DELETE, REWRITE, OTHER, DEFINE])
+@pytest.mark.parametrize("mine", [APPEND, DELETE, REWRITE, OTHER, DEFINE])
+def test_i28_what_both_changed_is_a_conflict_with_names_and_all_else_is_promoted(
+    site: PlansApi, mine: str, theirs: str
+) -> None:
+    id = site.create("t")["table_id"]
+    site.add_files(id, add("a"), add("o"))
+    branched(site)
+    table = own(site)
+    commit(site, table, mine, "mine")
+    commit(site, {"table_id": id, "location": ""}, theirs, "theirs")
+    conflicts = site.http.get(BRANCHES + "/dev/diff").json["conflicts"]
+    answer = site.http.post(BRANCHES + "/dev/promote", {})
+    if (mine, theirs) in PASSES:
+        assert (answer.status, conflicts) == (200, []), answer.text
+        assert answer.json["tables"][0]["version"] == 3
+        return
+    error = refused(answer, 409, "BranchConflict", "branch")
+    assert error["conflicts"] == conflicts and len(conflicts) == 1
+    assert "'default.t'" in conflicts[0] and "version 2" in conflicts[0] and theirs.upper() in conflicts[0]
+    assert site.commits.get(f"/v1/tables/{id}/head").json["latest"] == 2
+    assert own(site)["latest"] == 2
+
+
+@pytest.mark.parametrize("mine", [APPEND, DELETE, REWRITE, OTHER, DEFINE])
+def test_i28_every_operation_is_promoted_where_the_catalog_stood_still(site: PlansApi, mine: str) -> None:
+    id = site.create("t")["table_id"]
+    site.add_files(id, add("a"), add("o"))
+    branched(site)
+    commit(site, own(site), mine, "mine")
+    promoted(site)
+    expected = {APPEND: ["a", "mine", "o"], DELETE: ["o"], REWRITE: ["mine", "o"], OTHER: ["a"], DEFINE: ["a", "o"]}
+    assert sorted(path.rpartition("/")[2] for path in files(site, id)) == expected[mine]
+
+
+def test_i28_names_that_both_changed_are_conflicts(site: PlansApi) -> None:
+    site.create("dropped_here")
+    changed = site.create("changed_there")["table_id"]
+    branched(site)
+    for name in ("dropped_here", "changed_there"):
+        assert site.http.delete(f"{DEV_DEFAULT}/tables/{name}").status == 204
+    assert site.http.post(DEV, {"name": "both"}).status == 201
+    site.add_files(changed, add("x"))
+    assert site.http.delete(DEFAULT + "/tables/dropped_here").status == 204
+    assert site.http.post(NAMESPACES, {"name": "both"}).status == 201
+    error = refused(site.http.post(BRANCHES + "/dev/promote", {}), 409, "BranchConflict", "branch")
+    assert error["conflicts"] == [
+        "'both' was created in the catalog, too",
+        "'default.dropped_here' was dropped in the catalog",
+    ]
+    assert names(site) == ["changed_there"]
+
+
+def test_i28_a_commit_of_the_catalog_keeps_a_table_that_the_branch_dropped(site: PlansApi) -> None:
+    changed = site.create("t")["table_id"]
+    branched(site)
+    assert site.http.delete(f"{DEV_DEFAULT}/tables/t").status == 204
+    site.add_files(changed, add("x"))
+    error = refused(site.http.post(BRANCHES + "/dev/promote", {}), 409, "BranchConflict", "branch")
+    assert error["conflicts"] == ["'default.t' was dropped on the branch and got version 1 in the catalog"]
+    assert names(site) == ["t"]
+
+
+def test_a_branch_without_changes_is_not_promoted_and_costs_no_write(site: PlansApi) -> None:
+    site.create("t")
+    branched(site)
+    before = site.http.get("/v1/catalogs/main/log").json["commits"][0]["seq"]
+    assert promoted(site) == {"branch": "main@dev", "seq": None, "tables": [], "names": []}
+    assert site.http.get("/v1/catalogs/main/log").json["commits"][0]["seq"] == before
+    assert site.http.get(BRANCHES + "/dev").status == 200
+
+
+def test_i28_a_table_created_on_a_branch_is_the_catalogs_after_its_promotion(site: PlansApi) -> None:
+    branched(site)
+    staged = site.http.post(f"{DEV_DEFAULT}/staging-tables", {"name": "n"}).json
+    content = delta.version_zero("create", site.world.clock.now_ms())
+    site.world.storages.open(staged["location"]).put_if_absent("_delta_log/00000000000000000000.json", content)
+    created = site.http.post(f"{DEV_DEFAULT}/tables", {"name": "n", "table_id": staged["table_id"]})
+    assert created.status == 201, created.text
+    site.add_files(staged["table_id"], add("x"))
+    done = promoted(site)
+    assert [(one["name"], one["change"]) for one in done["names"]] == [("default.n", "created")]
+    loaded = site.commits.get(DEFAULT + "/tables/n").json
+    assert (loaded["table_id"], loaded["latest"]) == (staged["table_id"], 1)
+    site.add_files(staged["table_id"], add("y"))
+    assert site.http.delete(DEFAULT + "/tables/n").status == 204

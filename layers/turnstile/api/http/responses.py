@@ -80,6 +80,7 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.CANNOT_CLONE: 409,
     ErrorType.TABLE_HAS_CLONES: 409,
     ErrorType.REF_MOVED: 409,
+    ErrorType.BRANCH_CONFLICT: 409,
     ErrorType.GC_RUNNING: 409,
     ErrorType.HAS_BRANCH: 409,
     ErrorType.CLOCK_AHEAD: 409,

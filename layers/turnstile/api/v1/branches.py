@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Literal
 
 import msgspec
 from chalice.app import Blueprint
@@ -14,6 +15,7 @@ from turnstile.api.http.responses import Answer, answer_201
 from turnstile.api.services import services
 from turnstile.api.v1.changes import AsOfBody, once
 from turnstile.api.v1.paths import CATALOG, catalog_of_path
+from turnstile.branches.promotion import BranchChanges, Promoted, Promoter
 from turnstile.catalog.branches import DEFAULT_DAYS, Branch, branch_of
 from turnstile.catalog.core.branches import full_branch_name
 from turnstile.catalog.history.core import AsOf
@@ -29,11 +31,10 @@ BRANCH = BRANCHES + "/{branch}"
 
 
 class NewBranch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../branches``; ``of`` the present moment unless one is named, ``days`` until it
-    ends."""
+    """``POST .../branches``; ``from`` the moment that the branch shows, ``days`` until it ends."""
 
     name: str
-    of: AsOfBody | None = None
+    source: AsOfBody | Literal["head"] = msgspec.field(name="from", default="head")
     days: int = DEFAULT_DAYS
     comment: str | None = None
 
@@ -42,6 +43,10 @@ class Renewal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``PATCH .../branches/{branch}``: ``days`` from now until it ends."""
 
     days: int = DEFAULT_DAYS
+
+
+class NoMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../promote``."""
 
 
 class BranchList(msgspec.Struct, frozen=True):
@@ -74,8 +79,9 @@ def create_branch(catalog: str) -> Answer:
     owner = owner_for(current().principal)
 
     def create(by: CatalogServices) -> Branch:
-        of = None if request.of is None else request.of.as_of("of")
-        with nullcontext() if request.of is None else request.of.report_as("of"):
+        source = None if request.source == "head" else request.source
+        of = None if source is None else source.as_of("from")
+        with nullcontext() if source is None else source.report_as("from"):
             return by.branches.create(
                 name, request.name, of=of, days=request.days, comment=request.comment, owner=owner
             )
@@ -106,3 +112,27 @@ def drop_branch(catalog: str, branch: str) -> None:
     Query()
     name = check_identifier(catalog, "catalog")
     once(name, lambda by: by.branches.drop(name, branch), lambda *_: None)
+
+
+@routes.route(BRANCH + "/diff", methods=["GET"])
+@needs((use_catalog, catalog_of_path), (edit_catalog, branch_of_path))
+def diff_branch(catalog: str, branch: str) -> BranchChanges:
+    Query()
+    return _promoter(services().catalog).changes(check_identifier(catalog, "catalog"), branch)
+
+
+@routes.route(BRANCH + "/promote", methods=["POST"])
+@needs((edit_catalog, catalog_of_path), (edit_catalog, branch_of_path))
+def promote_branch(catalog: str, branch: str) -> Promoted:
+    body(NoMembers)
+    name = check_identifier(catalog, "catalog")
+    full = _full_name(catalog, branch)
+    return once(
+        name,
+        lambda by: _promoter(by).promote(name, branch),
+        lambda _by, seq: Promoted(full, seq, [], []),
+    )
+
+
+def _promoter(by: CatalogServices) -> Promoter:
+    return Promoter(by, services().groups, principal=current().principal.name)

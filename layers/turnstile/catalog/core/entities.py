@@ -74,7 +74,8 @@ class CloneOf(msgspec.Struct, frozen=True, omit_defaults=True):
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=TABLE):
     """A Delta or external table in its catalog; members that change with its commits are in its own
     HEAD, which ``table_id`` names. ``external``: of a table that is registered only. ``clone``: of
-    a clone, which has no files of its own.
+    a clone, which has no files of its own. ``origin``: of a branch's table, the catalog's table and
+    the version with which its log begins.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
     external: External | None = None
     access: Access = NO_ACCESS
     clone: CloneOf | None = None
+    origin: CloneOf | None = None
 
 
 class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=CATALOG):

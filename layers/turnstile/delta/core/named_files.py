@@ -25,7 +25,7 @@ _ABSOLUTE: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.\-]*:")
 _Z85: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_B85: Final = bytes.maketrans(_Z85, _B85)
-_ID_CHARACTERS: Final = 20
+VECTOR_ID_CHARACTERS: Final = 20
 """Of a uuid in base 85."""
 
 
@@ -81,7 +81,7 @@ def vector_file(vector: DeletionVector) -> str | None:
         return None
     if vector.storageType == "p":
         return unquote(text)
-    prefix = text[:-_ID_CHARACTERS]
-    id = text[-_ID_CHARACTERS:]
+    prefix = text[:-VECTOR_ID_CHARACTERS]
+    id = text[-VECTOR_ID_CHARACTERS:]
     name = uuid.UUID(bytes=base64.b85decode(id.encode().translate(_TO_B85)))
     return "/".join(part for part in (prefix, f"deletion_vector_{name}.bin") if part)

@@ -52,6 +52,7 @@ class ErrorType(StrEnum):
 
     ALREADY_EXISTS = "AlreadyExists"
     ALREADY_RATIFIED = "AlreadyRatified"
+    BRANCH_CONFLICT = "BranchConflict"
     CANNOT_CLONE = "CannotClone"
     CANNOT_RESET = "CannotReset"
     CANNOT_UNDROP = "CannotUndrop"

@@ -28,6 +28,7 @@ from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import (
     ACTIVE,
     DROPPED,
+    EXPORTED,
     LEAVING,
     PINNED,
     PURGED,
@@ -303,6 +304,29 @@ def left_head(head: TableHead, reason: str, now: int) -> Change:
         Set(("changed_at",), now),
     )
     return Change(head.key, clauses, actions)
+
+
+def hand_over_head(head: TableHead, now: int) -> Change:
+    """Active to dropped, as a tombstone that owns no files: its commits are those of another table
+    from now on, up to ``head.latest`` (I28)."""
+    clauses = (
+        _ACTIVE,
+        settled_clause(),
+        Clause("same latest", "I28", "nothing was ratified since it was read", _at(head)),
+    )
+    actions = (
+        Set(("state",), DROPPED),
+        Set(("managed",), False),
+        Set(("reason",), EXPORTED),
+        Set(("changed_at",), now),
+    )
+    return Change(head.key, clauses, actions)
+
+
+def adopt_head(key: str, catalog: str, name: str, now: int) -> Change:
+    """The table is one of another catalog from now on, under the full name ``name`` (I28)."""
+    shown = Clause("shown", "I10", "the table is in ordinary use, or a clone that is read", _SHOWN)
+    return Change(key, (shown,), (Set(("catalog",), catalog), Set(("name",), name), Set(("changed_at",), now)))
 
 
 def describe_head(head: TableHead, metadata: str, now: int) -> Change:

@@ -1,0 +1,133 @@
+"""Branches of catalogs: ``turnstile branch`` (docs/branches.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+from rich.markup import escape
+
+from turnstile_cli import output as out
+from turnstile_cli.api import Api
+from turnstile_cli.connection import command_group, with_api
+from turnstile_cli.names import MOMENT_WORDS, moment_body
+from turnstile_cli.output import Format
+
+Catalog = Annotated[str, typer.Argument(metavar="CATALOG", help="Name of the catalog.")]
+Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="Name of the branch, without the catalog.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", help=f"The moment that the branch shows: {MOMENT_WORDS}; by default the present."),
+]
+Days = Annotated[int, typer.Option("--days", min=1, max=366, help="Days until the branch ends.")]
+Comment = Annotated[str | None, typer.Option("--comment", help="A comment.")]
+
+DAYS = 30
+
+branch = command_group("Branches of a catalog: write to many tables, check, and promote them at once.")
+
+
+@branch.command("create")
+@with_api
+def create(
+    api: Api, *, catalog: Catalog, name: Branch, source: From = None, days: Days = DAYS, comment: Comment = None,
+    output: Format,
+) -> None:  # fmt: skip
+    """Make a branch of a catalog: CATALOG@BRANCH is the name of a catalog for every client."""
+    body: dict[str, Any] = {"name": name, "days": days, "comment": comment}
+    body["from"] = moment_body(source) if source else "head"
+    made = api.change("POST", _branches(catalog), body)
+    if output is Format.JSON:
+        out.emit_json(made)
+        return
+    out.say(f"{escape(made['full_name'])} shows {escape(catalog)} as of {out.when(made['at'] // 1000)}")
+    out.say(f"it ends {out.when(made['until'])}")
+
+
+@branch.command("list")
+@with_api
+def list_branches(api: Api, *, catalog: Catalog, output: Format) -> None:
+    """List the branches of a catalog."""
+    found = api.get(_branches(catalog))
+    if output is Format.JSON:
+        out.emit_json(found)
+        return
+    rows = (
+        (each["full_name"], out.when(each["at"] // 1000), out.when(each["until"]), each["owner"], each.get("comment"))
+        for each in found["branches"]
+    )
+    out.table("", ("branch", "as of", "ends", "owner", "comment"), rows, empty=f"no branches of {escape(catalog)}")
+
+
+@branch.command("renew")
+@with_api
+def renew(api: Api, *, catalog: Catalog, name: Branch, days: Days = DAYS, output: Format) -> None:
+    """Move the end of a branch to so many days from now."""
+    renewed = api.change("PATCH", _branch(catalog, name), {"days": days})
+    if output is Format.JSON:
+        out.emit_json(renewed)
+    else:
+        out.say(f"{escape(renewed['full_name'])} ends {out.when(renewed['until'])}")
+
+
+@branch.command("diff")
+@with_api
+def diff(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
+    """Show the changes that a promotion of a branch would make, and its conflicts."""
+    found = api.get(f"{_branch(catalog, name)}/diff")
+    if output is Format.JSON:
+        out.emit_json(found)
+        return
+    _show(found)
+    for conflict in found["conflicts"]:
+        out.say(f"conflict: {escape(conflict)}")
+
+
+@branch.command("promote")
+@with_api
+def promote(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
+    """Make the changes of a branch changes of its catalog, all at once, and end the branch."""
+    done = api.change("POST", f"{_branch(catalog, name)}/promote", {})
+    if output is Format.JSON:
+        out.emit_json(done)
+        return
+    if done["seq"] is None:
+        out.say(f"{escape(done['branch'])} has no changes, and stays")
+        return
+    _show(done)
+    out.say(f"{escape(done['branch'])} is number {done['seq']} of the log of {escape(catalog)}")
+
+
+@branch.command("drop")
+@with_api
+def drop(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
+    """Drop a branch with everything that was changed on it."""
+    api.change("DELETE", _branch(catalog, name))
+    if output is Format.JSON:
+        out.emit_json({})
+    else:
+        out.say(f"dropped {escape(catalog)}@{escape(name)}")
+
+
+def _show(changes: dict[str, Any]) -> None:
+    rows = [
+        (
+            table["name"],
+            ", ".join(table["operations"]),
+            table["files_added"],
+            table["files_removed"],
+            table.get("version"),
+        )
+        for table in changes["tables"]
+    ]
+    rows += [(each["name"], f"{each['change']} {each['kind']}", None, None, None) for each in changes["names"]]
+    out.table("", ("name", "change", "#files added", "#files removed", "#version"), rows, empty="no changes")
+
+
+def _branches(catalog: str) -> str:
+    return f"/v1/catalogs/{quote(catalog, safe='')}/branches"
+
+
+def _branch(catalog: str, name: str) -> str:
+    return f"{_branches(catalog)}/{quote(name, safe='')}"

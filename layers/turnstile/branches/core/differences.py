@@ -1,0 +1,62 @@
+"""The differences between the names of a branch and those of its base. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE
+from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.paths import Path, path_of
+from turnstile.catalog.core.tree import Tree
+
+Kind = Literal["created", "changed", "dropped"]
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A name that leads to something else on the branch than in its base; ``before`` and ``after``
+    are the entries there, None for none."""
+
+    path: Path
+    before: IndexEntry | None
+    after: IndexEntry | None
+
+    @property
+    def kind(self) -> Kind:
+        """What the branch did with the name."""
+        if self.before is None:
+            return "created"
+        return "dropped" if self.after is None else "changed"
+
+    @property
+    def of(self) -> str:
+        """The kind of the entity."""
+        entry = self.after or self.before
+        assert entry is not None
+        return entry.kind
+
+
+def differences(base: Tree, branch: Tree) -> list[Difference]:
+    """Returns the names with other entries on the branch, parents first. An entity of another kind
+    under a name is a dropped one and a created one."""
+    before = _entries(base)
+    after = _entries(branch)
+    found: list[Difference] = []
+    for key in sorted(before.keys() | after.keys()):
+        old = before.get(key)
+        new = after.get(key)
+        if old == new:
+            continue
+        path = path_of(key)
+        if old is not None and new is not None and old.kind != new.kind:
+            found += [Difference(path, old, None), Difference(path, None, new)]
+        else:
+            found.append(Difference(path, old, new))
+    return found
+
+
+def _entries(tree: Tree) -> Mapping[str, IndexEntry]:
+    kinds = (NAMESPACE, TABLE, *ICEBERG_KINDS)
+    return {key: entry for key, entry in tree.subtree(()) if entry.kind in kinds}

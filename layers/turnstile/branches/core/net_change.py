@@ -1,0 +1,193 @@
+"""The net change of several commits of a table, whether it can be put on top of commits of others,
+and its actions for the log of the catalog's table. Pure (I28).
+
+Two branches of a log are put together only where each can be carried out after the other: neither
+changes the table's definition, no file is changed by both, and the branch's operations did not look
+for rows that the catalog's table got meanwhile. Everything else is a conflict.
+
+Sources: Delta protocol, "Add File and Remove File", "Row Tracking"; Delta's ``ConflictChecker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from turnstile.branches.core.paths import Action, BranchPaths
+from turnstile.delta.core.actions import DeletionVector
+from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
+from turnstile.delta.core.segments import vector_id
+from turnstile.store.core.errors import UnsupportedTable
+
+FileKey = tuple[str, str]
+"""Path and id of the deletion vector: a logical file."""
+
+PROMOTE: Final = "PROMOTE BRANCH"
+"""The operation of the commit of a promotion."""
+
+
+class NetChange:
+    """The effect of commits that follow each other, taken in their order.
+
+    Attributes:
+        added, removed: the actions of files that are there after them and not before, or before and
+            not after.
+        definition: the actions ``protocol`` and ``metaData`` that count, by name.
+        domains, transactions: the last ``domainMetadata`` and ``txn`` by domain and application.
+        versions: the number of the first and the last commit; None for none.
+        blind: whether they only added rows, without a look at the table.
+        changes_rows: whether one of them changed rows; otherwise they only wrote them anew.
+        operations: their operations, each once.
+    """
+
+    def __init__(self) -> None:
+        self.added: dict[FileKey, Action] = {}
+        self.removed: dict[FileKey, Action] = {}
+        self.definition: dict[str, Action] = {}
+        self.domains: dict[str, Action] = {}
+        self.transactions: dict[str, Action] = {}
+        self.versions: tuple[int, int] | None = None
+        self.blind = True
+        self.changes_rows = False
+        self.operations: list[str] = []
+
+    def take(self, version: int, actions: Iterable[Action]) -> None:
+        """Adds the commit ``version``."""
+        self.versions = (self.versions[0] if self.versions else version, version)
+        for action in actions:
+            for name, body in action.items():
+                self._take(name, body)
+
+    def _take(self, name: str, body: Action) -> None:
+        match name:
+            case "commitInfo":
+                operation = str(body.get("operation") or "unknown")
+                if operation not in self.operations:
+                    self.operations.append(operation)
+                self.blind = self.blind and body.get("isBlindAppend") is True
+            case "add":
+                self._add(body)
+            case "remove":
+                self._remove(body)
+            case "protocol" | "metaData":
+                self.definition[name] = body
+                self.blind = False
+            case "domainMetadata" if body.get("domain") != ROW_TRACKING_DOMAIN:
+                self.domains[str(body.get("domain"))] = body
+                self.blind = False
+            case "txn":
+                self.transactions[str(body.get("appId"))] = body
+
+    def _add(self, body: Action) -> None:
+        self.changes_rows = self.changes_rows or bool(body.get("dataChange"))
+        key = key_of(body)
+        if self.removed.pop(key, None) is None:
+            self.added[key] = body
+
+    def _remove(self, body: Action) -> None:
+        self.blind = False
+        self.changes_rows = self.changes_rows or bool(body.get("dataChange"))
+        key = key_of(body)
+        if self.added.pop(key, None) is None:
+            self.removed[key] = body
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table is the same after them."""
+        return not (self.added or self.removed or self.definition or self.domains or self.transactions)
+
+
+def key_of(body: Action) -> FileKey:
+    """Returns the logical file of an ``add`` or ``remove`` action."""
+    vector = body.get("deletionVector")
+    return str(body["path"]), vector_id(None if vector is None else msgspec.convert(vector, DeletionVector))
+
+
+def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
+    """Returns the reason why the change of a branch cannot be put on top of what the catalog's
+    table ``name`` got since the branch's base; None if it can. ``branch`` has the paths of the
+    catalog's table."""
+    if catalog.versions is None:
+        return None
+    since = _versions(catalog)
+    if catalog.definition or catalog.domains:
+        return f"the definition of '{name}' was changed in {since} ({_operations(catalog)})"
+    if branch.definition or branch.domains:
+        return f"the branch changes the definition of '{name}', which got {since} meanwhile ({_operations(catalog)})"
+    theirs = {path for path, _ in catalog.removed}
+    both = sorted(path for path, _ in branch.removed if path in theirs)
+    if both:
+        return (
+            f"the branch ({_operations(branch)}) and {since} ({_operations(catalog)}) changed '{both[0]}' of '{name}'"
+        )
+    added = [key for key, body in catalog.added.items() if body.get("dataChange")]
+    if added and branch.changes_rows and not branch.blind:
+        problem = f"'{name}' got rows in {since} ({_operations(catalog)})"
+        return f"{problem}, which the branch's operations ({_operations(branch)}) did not see"
+    apps = sorted(branch.transactions.keys() & catalog.transactions.keys())
+    if apps:
+        return f"the branch and {since} of '{name}' carry transactions of the application '{apps[0][:100]}'"
+    return None
+
+
+def _versions(change: NetChange) -> str:
+    first, last = change.versions or (0, 0)
+    return f"version {first}" if first == last else f"versions {first} to {last}"
+
+
+def _operations(change: NetChange) -> str:
+    return ", ".join(change.operations[:5])
+
+
+def moved_change(change: NetChange, paths: BranchPaths) -> NetChange:
+    """Returns the change of a branch's table with the paths of the catalog's table."""
+    moved = NetChange()
+    for name in ("definition", "domains", "transactions", "versions", "blind", "changes_rows", "operations"):
+        setattr(moved, name, getattr(change, name))
+    for source, target in ((change.added, moved.added), (change.removed, moved.removed)):
+        for body in source.values():
+            action = paths.moved(body)
+            target[key_of(action)] = action
+    return moved
+
+
+class RowIds(msgspec.Struct):
+    """The next row id of a table with row tracking, and the version that new files get; None
+    without row tracking."""
+
+    next: int | None
+    version: int
+
+    def assign(self, body: Action) -> Action:
+        """Returns the ``add`` action of a new file with row ids. Raises UnsupportedTable for one
+        without the number of its rows."""
+        if self.next is None:
+            return body
+        rows = msgspec.json.decode(body.get("stats") or "{}").get("numRecords")
+        if type(rows) is not int:
+            problem = f"row tracking needs the number of rows of '{body['path']}', which has no statistics"
+            raise UnsupportedTable(problem, field="table", remedy="write the file with statistics")
+        first = self.next
+        self.next += rows
+        return {**body, "baseRowId": first, "defaultRowCommitVersion": self.version}
+
+
+def commit_lines(info: Action, change: NetChange, new_files: set[FileKey], ids: RowIds) -> bytes:
+    """Returns the content of the commit with a moved change. ``new_files``: those that the branch
+    wrote, which get row ids."""
+    actions: list[Action] = [{"commitInfo": info}]
+    actions += [{name: change.definition[name]} for name in ("protocol", "metaData") if name in change.definition]
+    actions += [{"txn": body} for body in change.transactions.values()]
+    actions += [{"domainMetadata": body} for body in change.domains.values()]
+    tracked = ids.next is not None
+    for body in change.removed.values():
+        actions.append({"remove": {**body, "dataChange": change.changes_rows}})
+    for key, body in change.added.items():
+        added = ids.assign(body) if key in new_files else body
+        actions.append({"add": {**added, "dataChange": change.changes_rows}})
+    if tracked and ids.next is not None:
+        mark = msgspec.json.encode({"rowIdHighWaterMark": ids.next - 1}).decode()
+        actions.append({"domainMetadata": {"domain": ROW_TRACKING_DOMAIN, "configuration": mark, "removed": False}})
+    return b"".join(msgspec.json.encode(action) + b"\n" for action in actions)

@@ -1,0 +1,498 @@
+"""Promotes a branch: its changes become changes of its catalog, all of them in one write (I28).
+
+    1  names      the differences between the base and the branch
+    2  tables     of each Delta table with a log of its own the net change of its commits, with the
+                  paths of the catalog's table; compared with what that table got since the base
+    3  conflicts  named, all of them; nothing was changed
+    4  one write  of the catalog's HEAD, with a commit for each changed table; the branch's tables
+                  are closed at the versions that were read, and the row of the branch is erased
+                  while its HEAD is the one that was read
+
+A table that got a commit between 2 and 4 refuses the write, and everything is computed again. So
+readers of the catalog see the whole promotion or nothing of it, and no commit of the branch is
+lost. A crash before 4 leaves the branch as it was; after it the branch is gone.
+
+Source: Delta's proposal of branches (delta-io/delta 7439): one commit a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from turnstile.branches.core.differences import Difference, differences
+from turnstile.branches.core.net_change import (
+    PROMOTE,
+    NetChange,
+    RowIds,
+    commit_lines,
+    conflict_of,
+    key_of,
+    moved_change,
+)
+from turnstile.branches.core.paths import Action, BranchPaths
+from turnstile.catalog.branches import TABLES_PER_CHANGE, base_of
+from turnstile.catalog.changes.commit import CatalogChange
+from turnstile.catalog.changes.composed import GroupChange
+from turnstile.catalog.changes.transactions import Applied, CatalogTransactions
+from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
+from turnstile.catalog.core.branches import FOLDER, is_inherited
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Entity, IcebergTable, IcebergView, Table
+from turnstile.catalog.core.paths import Path, dotted_name, path_of
+from turnstile.catalog.core.paths import key_of as key_of_path
+from turnstile.catalog.core.rows import drop_branch
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.catalog.history.core import NamedSnapshot, snapshot_path
+from turnstile.catalog.reader import View
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.commits import pieces_of
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.writes.state import adopt_head, drop_published_head, hand_over_head
+from turnstile.delta.log.lines import commit_lines as lines_of_commit
+from turnstile.delta.proposals import CommitRequest, GroupRequest
+from turnstile.delta.transactions.groups import GroupRatifier
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, StorageFault, TurnstileError
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.names import published_path, staged_file, staged_path
+from turnstile.store.core.writes import Change, Clause, Equals, Erase, Row, Set, Write
+from turnstile.store.ports import PIECE_BYTES, World
+
+_ATTEMPTS: Final = 10
+CONFLICTS_MAX: Final = 50
+"""Conflicts that a refusal names."""
+
+
+class ChangedTable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A Delta table that the branch changes.
+
+    Attributes:
+        name: without the catalog.
+        base, latest: versions of the branch's table: with which its log begins, and the latest.
+        files_added, files_removed: of the net change.
+        operations: of its commits.
+        version: of the catalog's table with the promotion.
+    """
+
+    name: str
+    table_id: str
+    base: int
+    latest: int
+    files_added: int
+    files_removed: int
+    operations: list[str]
+    version: int | None = None
+
+
+class ChangedName(msgspec.Struct, frozen=True):
+    """A name that the branch creates, changes or drops, and the kind of its entity."""
+
+    name: str
+    kind: str
+    change: str
+
+
+class BranchChanges(msgspec.Struct, frozen=True):
+    """Everything that a promotion would do now; ``conflicts`` are the reasons why it would be
+    refused."""
+
+    tables: list[ChangedTable]
+    names: list[ChangedName]
+    conflicts: list[str]
+
+
+class Promoted(msgspec.Struct, frozen=True):
+    """A promotion: the commit of the catalog that has it, and its changes. ``seq`` None: the branch
+    had no changes, and stays."""
+
+    branch: str
+    seq: int | None
+    tables: list[ChangedTable]
+    names: list[ChangedName]
+
+
+class _Table(msgspec.Struct, frozen=True):
+    """A table of the branch whose log has commits, or that was read for a change of its name."""
+
+    path: Path
+    entity: Table
+    own: TableHead
+    theirs: TableHead
+    change: NetChange
+    conflict: str | None
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """A promotion as of one read of both trees."""
+
+    base: NamedSnapshot
+    base_tree: Tree
+    branch: Tree
+    catalog: Tree
+    names: list[Difference]
+    tables: list[_Table]
+    conflicts: list[str]
+
+
+class Promoter:
+    """Compares branches with their catalogs, and promotes them. One per request."""
+
+    def __init__(self, catalog: CatalogServices, groups: GroupRatifier, *, principal: str = "") -> None:
+        self._services = catalog
+        self._world: World = catalog.world
+        self._store = catalog.reader.store
+        self._groups = groups
+        self._principal = principal
+
+    def changes(self, catalog: str, name: str) -> BranchChanges:
+        """Returns the changes of a branch. Costs the reads of the commits of its tables. Raises
+        NotFound, UnsupportedTable, StorageFault."""
+        plan = self._plan(catalog, name)
+        tables = [_changed(table) for table in plan.tables if not table.change.is_empty]
+        return BranchChanges(tables, _names(plan), plan.conflicts[:CONFLICTS_MAX])
+
+    def promote(self, catalog: str, name: str) -> Promoted:
+        """Promotes a branch and ends it. A branch without changes stays.
+
+        Raises:
+            NotFound: no such branch.
+            StateConflict: ``BranchConflict``: the catalog was changed in a way that cannot be put
+                together with the branch; ``ConcurrentChange``: other writers were faster.
+            InvalidRequest: it has more changes than one write can hold.
+            UnsupportedTable, StorageFault: a log cannot be read.
+            OutcomeUnknown: it may have been promoted; if so, the branch is gone.
+        """
+        for _ in range(_ATTEMPTS):
+            plan = self._plan(catalog, name)
+            if plan.conflicts:
+                raise _conflict(plan)
+            if self._return_unchanged(plan):
+                continue
+            changed = plan.tables
+            if not changed and not plan.names:
+                return Promoted(plan.base.branch, None, [], [])
+            commits = [self._commit(plan, table) for table in changed]
+            group = GroupRequest(self._world.ids.uuid(), tuple(commits))
+            transactions = CatalogTransactions(self._groups, self._services.committer)
+            member = GroupChange(CatalogChange(_Names(self, plan).apply, _on_rejected), lambda _view: None)
+            try:
+                outcome = transactions.commit(plan.catalog.catalog, group, [member])
+                if not isinstance(outcome, Applied) and outcome.change is not None:
+                    raise outcome.change.error
+            except TurnstileError as error:
+                error.field = "branch" if error.type == ErrorType.BRANCH_CONFLICT else None
+                raise
+            if isinstance(outcome, Applied):
+                versions = [ratified.version for ratified in outcome.commits]
+                tables = [_changed(table, version) for table, version in zip(changed, versions, strict=True)]
+                return Promoted(plan.base.branch, outcome.seq, tables, _names(plan))
+        raise _busy(name)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _plan(self, catalog: str, name: str) -> _Plan:
+        reader = self._services.reader
+        present = reader.current(catalog)
+        base = base_of(present, self._store, name)
+        branch = reader.current(base.branch)
+        base_tree = self._store.tree(present.catalog, base.head)
+        names = differences(base_tree, branch)
+        conflicts: list[str] = []
+        tables: list[_Table] = []
+        left: list[Difference] = []
+        for each in names:
+            table = self._own_table(branch, each)
+            if table is None or table.origin is None:
+                left.append(each)
+                continue
+            if each.before is None or each.before.table_id != table.origin.source:
+                conflicts.append(
+                    f"'{dotted_name(*each.path)}' was renamed on the branch: rename it in the catalog instead"
+                )
+                continue
+            tables.append(self._table(each.path, table))
+        conflicts += [table.conflict for table in tables if table.conflict is not None]
+        for each in names:
+            reason = self._name_conflict(each, present)
+            if reason is not None:
+                conflicts.append(reason)
+        return _Plan(base, base_tree, branch, present, left, tables, conflicts)
+
+    def _own_table(self, branch: Tree, difference: Difference) -> Table | None:
+        entry = difference.after
+        if entry is None or entry.kind != TABLE or is_inherited(branch, entry):
+            return None
+        entity = self._store.entity(branch.catalog, entry.obj)
+        return entity if isinstance(entity, Table) and entity.external is None else None
+
+    def _name_conflict(self, each: Difference, present: Tree) -> str | None:
+        """Why a name cannot be changed in the catalog as the branch did."""
+        now = present.find(each.path)
+        name = dotted_name(*each.path)
+        if each.before is None:
+            return None if now is None else f"'{name}' was created in the catalog, too"
+        if now is None:
+            return f"'{name}' was dropped in the catalog"
+        if now.obj != each.before.obj:
+            return f"'{name}' was changed in the catalog, too"
+        if each.after is None and each.of not in (TABLE, NAMESPACE):
+            return f"'{name}' is an Iceberg table or view that the branch drops: drop it in the catalog instead"
+        return None
+
+    def _table(self, path: Path, entity: Table) -> _Table:
+        """Reads the net change of a table, and compares it with the catalog's."""
+        assert entity.origin is not None
+        name = dotted_name(*path)
+        own = self._published(entity.table_id, name)
+        change = self._net_change(own, entity.origin.version)
+        theirs = self._published(entity.origin.source, name)
+        if change.is_empty:
+            return _Table(path, entity, own, theirs, change, None)
+        since = self._net_change(theirs, entity.origin.version)
+        paths = BranchPaths(f"{FOLDER}/{own.table_id}")
+        conflict = conflict_of(moved_change(change, paths), since, name)
+        if theirs.state != ACTIVE:
+            conflict = f"'{name}' is {theirs.state} in the catalog"
+        return _Table(path, entity, own, theirs, change, conflict)
+
+    def _published(self, table_id: str, name: str) -> TableHead:
+        """Publishes everything ratified of a table. Returns its HEAD after that."""
+        row = self._world.refs.read(self._world.space.table(table_id))
+        head = TableHead.from_row(row) if row is not None else None
+        if head is not None and head.floor < head.latest:
+            result = self._services.publisher.publish(table_id)
+            row = self._world.refs.read(head.key)
+            head = TableHead.from_row(row) if row is not None else None
+            if head is None or head.floor < head.latest:
+                what = result.problem.message if result.problem else "it is being written"
+                raise StorageFault(f"'{name}' is not published yet: {what}", remedy="send the request again")
+        if head is None:
+            raise StorageFault(f"the HEAD of '{name}' is gone", remedy="drop the table on the branch")
+        return head
+
+    def _net_change(self, head: TableHead, base: int) -> NetChange:
+        storage = self._world.storages.open(head.location)
+        change = NetChange()
+        for version in range(base + 1, head.latest + 1):
+            path = published_path(version)
+            file = storage.read(path, PIECE_BYTES)
+            if file is None:
+                problem = f"version {version} of '{head.name}' is not in its log any more"
+                raise StateConflict(ErrorType.VERSIONS_GONE, problem, remedy="make a new branch, and change it again")
+            lines = lines_of_commit(pieces_of(storage, path, *file), version)
+            change.take(version, (msgspec.json.decode(line) for line in lines))
+        return change
+
+    def _return_unchanged(self, plan: _Plan) -> bool:
+        """Makes tables without commits of their own the catalog's again, so that they take no part
+        in the promotion. Returns whether there were some."""
+        tables = [table for table in plan.tables if table.change.is_empty][:TABLES_PER_CHANGE]
+        if not tables:
+            return False
+        now = self._world.clock.now_ms()
+
+        def change(view: View) -> Edit | None:
+            there = [table for table in tables if view.tree.find(table.path) == plan.branch.find(table.path)]
+            entries = {key_of_path(table.path): plan.base_tree.find(table.path) for table in there}
+            writes = tuple(drop_published_head(table.own, now) for table in there)
+            kept = {key: entry for key, entry in entries.items() if entry is not None}
+            return Edit(f"{len(there)} tables as in the catalog", entries=kept, writes=writes) if there else None
+
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
+            if failed:
+                raise _busy(plan.base.branch)
+
+        self._services.committer.commit(plan.base.branch, change, on_rejected=on_rejected)
+        return True
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def _commit(self, plan: _Plan, table: _Table) -> CommitRequest:
+        """Returns the commit of a table in the catalog."""
+        theirs = table.theirs
+        version = theirs.latest + 1
+        paths = BranchPaths(f"{FOLDER}/{table.own.table_id}")
+        moved = moved_change(table.change, paths)
+        new_files = {key_of(paths.moved(body)) for body in table.change.added.values() if paths.is_of_branch(body)}
+        if "metaData" in moved.definition:
+            moved.definition = {**moved.definition, "metaData": self._metadata(theirs, moved.definition["metaData"])}
+        now = self._world.clock.now_ms()
+        info = self._info(plan, table, moved, now)
+        hwm = None if theirs.row_hwm is None else theirs.row_hwm + 1
+        content = commit_lines(info, moved, new_files, RowIds(hwm, version))
+        if len(content) <= self._services.limits.inline_bytes:
+            return CommitRequest(
+                theirs.table_id, version, base=theirs.latest, content=content, principal=self._principal
+            )
+        staged = staged_file(version, self._world.ids.uuid())
+        self._world.storages.open(theirs.location).put_if_absent(staged_path(staged), content)
+        return CommitRequest(
+            theirs.table_id, version, base=theirs.latest, staged=staged, size=len(content), modified_ms=now,
+            principal=self._principal,
+        )  # fmt: skip
+
+    def _metadata(self, theirs: TableHead, body: Action) -> Action:
+        """The branch's definition of a table under the id of the catalog's."""
+        stored = self._services.metadata.get(theirs.catalog, theirs.metadata).metadata
+        configuration = {key: value for key, value in (body.get("configuration") or {}).items() if key != UUID_PROPERTY}
+        own = (stored.get("configuration") or {}).get(UUID_PROPERTY)
+        if own is not None:
+            configuration[UUID_PROPERTY] = own
+        return {**body, "id": stored.get("id"), "configuration": configuration}
+
+    def _info(self, plan: _Plan, table: _Table, moved: NetChange, now: int) -> Action:
+        ict = max(now, table.theirs.last_ict + 1)
+        first, last = table.change.versions or (0, 0)
+        return {
+            "timestamp": now,
+            "inCommitTimestamp": ict,
+            "operation": PROMOTE,
+            "operationParameters": {
+                "branch": msgspec.json.encode(plan.base.branch).decode(),
+                "versions": msgspec.json.encode([first, last]).decode(),
+                "operations": msgspec.json.encode(table.change.operations).decode(),
+                "author": msgspec.json.encode(self._principal).decode(),
+            },
+            "operationMetrics": {
+                "numAddedFiles": str(len(moved.added)),
+                "numRemovedFiles": str(len(moved.removed)),
+            },
+            "readVersion": table.theirs.latest,
+            "isBlindAppend": moved.blind,
+            "engineInfo": "Turnstile",
+            "txnId": self._world.ids.uuid(),
+        }
+
+    def edit(self, plan: _Plan, view: View) -> Edit:
+        """Returns the change of the catalog, for one of its trees. Raises StateConflict."""
+        for each in plan.names:
+            reason = self._name_conflict(each, view.tree)
+            if reason is not None:
+                raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
+        now = self._world.clock.now_ms()
+        catalog = view.tree.catalog
+        put: dict[Path, Entity] = {}
+        removed: list[Path] = [snapshot_path(plan.base.name)]
+        writes: list[Write] = [drop_branch(self._services.reader.key(plan.base.branch), plan.branch.head)]
+        for each in plan.names:
+            if each.after is not None:
+                entity = self._store.entity(plan.branch.catalog, each.after.obj)
+                put[_written(each.path, entity)] = entity
+                if each.before is None:
+                    writes += self._created(catalog, each.path, entity, view, now)
+            elif each.of == TABLE:
+                removed.append(each.path)
+                writes.append(self._dropped(each, plan, now))
+            else:
+                self._require_empty(plan, each, view)
+                removed.append(each.path)
+        for table in plan.tables:
+            writes.append(hand_over_head(table.own, now))
+            writes.append(self._free(table.own))
+        commits = sum(not table.change.is_empty for table in plan.tables)
+        if len(writes) + commits > MAX_ROWS:
+            problem = f"the promotion changes {len(writes) + commits} rows, and one write holds {MAX_ROWS}"
+            raise InvalidRequest(problem, field="branch", remedy="make smaller branches: some tables on each")
+        message = f"promote branch {plan.base.branch}: {commits} tables, {len(plan.names)} names"
+        return Edit(message, put=put, remove=tuple(removed), writes=tuple(writes))
+
+    def _created(self, catalog: str, path: Path, entity: Entity, view: View, now: int) -> Iterator[Write]:
+        """The writes by which the rows of an entity of the branch become the catalog's."""
+        space = self._world.space
+        name = dotted_name(catalog, *path)
+        match entity:
+            case Table(external=None):
+                yield adopt_head(space.table(entity.table_id), catalog, name, now)
+            case Table():
+                yield _of_catalog(space.external(entity.table_id), entity.table_id, catalog)
+        match entity:
+            case Table(clone=None) | IcebergTable() | IcebergView():
+                yield _of_catalog(space.location(normalise(entity.location)), entity.table_id, catalog)
+
+    def _dropped(self, each: Difference, plan: _Plan, now: int) -> Write:
+        """The drop of a table that the branch dropped; refused if it got commits since the base."""
+        assert each.before is not None
+        name = dotted_name(*each.path)
+        head = self._published(each.before.table_id, name)
+        if head.last_ict > plan.base.at // 1000:
+            reason = f"'{name}' was dropped on the branch and got version {head.latest} in the catalog"
+            raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
+        return drop_published_head(head, now)
+
+    def _require_empty(self, plan: _Plan, each: Difference, view: View) -> None:
+        gone = {one.path for one in plan.names if one.after is None}
+        kept = next((key for key, _ in view.tree.subtree(each.path) if path_of(key) not in gone), None)
+        if kept is not None:
+            reason = f"namespace '{dotted_name(*each.path)}' was dropped on the branch, and has more in the catalog"
+            raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
+
+    def _free(self, head: TableHead) -> Erase:
+        """The branch's table owns no location any more: its files are the catalog's table's."""
+        own = Clause("own", "I28", "the location is still this table's", Equals(("table_id",), head.table_id))
+        return Erase(self._world.space.location(normalise(head.location)), (own,))
+
+
+class _Names:
+    """The change of the catalog in one promotion."""
+
+    def __init__(self, promoter: Promoter, plan: _Plan) -> None:
+        self._promoter = promoter
+        self._plan = plan
+
+    def apply(self, view: View) -> Edit:
+        return self._promoter.edit(self._plan, view)
+
+
+def _busy(branch: str) -> StateConflict:
+    problem = f"branch '{branch}', or a table that it changes, was written faster than it could be promoted"
+    return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send the request again", retry_after_ms=1_000)
+
+
+def _on_rejected(failed: Mapping[int, Row | None]) -> None:
+    if failed:
+        problem = "the branch was changed while it was promoted"
+        raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send the request again", retry_after_ms=0)
+
+
+def _of_catalog(key: str, table_id: str, catalog: str) -> Change:
+    own = Clause("own", "I28", "the row is this table's", Equals(("table_id",), table_id))
+    return Change(key, (own,), (Set(("catalog",), catalog),))
+
+
+def _written(path: Path, entity: Entity) -> Path:
+    return (*path[:-1], entity.name)
+
+
+def _changed(table: _Table, version: int | None = None) -> ChangedTable:
+    assert table.entity.origin is not None
+    change = table.change
+    return ChangedTable(
+        dotted_name(*table.path),
+        table.theirs.table_id,
+        table.entity.origin.version,
+        table.own.latest,
+        len(change.added),
+        len(change.removed),
+        change.operations,
+        version,
+    )
+
+
+def _names(plan: _Plan) -> list[ChangedName]:
+    return [ChangedName(dotted_name(*each.path), each.of, each.kind) for each in plan.names]
+
+
+def _conflict(plan: _Plan) -> StateConflict:
+    count = len(plan.conflicts)
+    problem = f"branch '{plan.base.branch}' cannot be promoted: {'; '.join(plan.conflicts[:3])}"
+    remedy = "make a new branch, and do there again what is in conflict"
+    return StateConflict(
+        ErrorType.BRANCH_CONFLICT,
+        problem[:2_000],
+        field="branch",
+        remedy=remedy,
+        conflicts=plan.conflicts[:CONFLICTS_MAX],
+        count=count,
+    )
