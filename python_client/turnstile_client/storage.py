@@ -4,6 +4,7 @@ any."""
 from __future__ import annotations
 
 import os
+import posixpath
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -95,8 +96,11 @@ class Storage:
         return fs.S3FileSystem(access_key=keys[0], secret_key=keys[1], session_token=keys[2], **options)
 
     def path(self, name: str) -> str:
-        """Where the file system has a file of the table, by its path relative to the table."""
-        return f"{self.root}/{name}"
+        """Where the file system has a file of the table, by its path relative to the table. A table
+        of a branch names files of the catalog's table by ``../..``, which object stores do not
+        know."""
+        path = f"{self.root}/{name}"
+        return posixpath.normpath(path) if ".." in name else path
 
     def path_of_uri(self, text: str) -> str:
         """Where the file system has a file, by a path of the log: percent-encoded, relative to the

@@ -1,4 +1,4 @@
-"""The rules of Delta's protocol in docs/compatibility.md are numbered without gaps, and cite tests
+"""The rules of Delta's protocol in tests/PROTOCOL.md are numbered without gaps, and cite tests
 that exist."""
 
 import re
@@ -7,10 +7,8 @@ import pytest
 
 from tests.support.repository import ROOT
 
-PAGE = (ROOT / "docs" / "compatibility.md").read_text()
-RULES = re.findall(
-    r"^(\d+)\. ((?:.+\n)(?:  .+\n)*)", PAGE.partition("\n## The Delta protocol, rule by rule\n")[2], re.MULTILINE
-)
+PAGE = (ROOT / "tests" / "PROTOCOL.md").read_text()
+RULES = re.findall(r"^(\d+)\. ((?:.+\n)(?:  .+\n)*)", PAGE, re.MULTILINE)
 
 
 def test_rules_are_numbered_without_gaps():

@@ -104,6 +104,7 @@ class Site:
         self.append(2, "t2")
         self.append(None, "t3", base=2)
         self.ask("createSnapshot", {"name": "named"})
+        self.ask("createBranch", {"name": "dev"})
         self.token = self.ask("createRef", {"name": "app", "value": "a"}).json["token"]
 
     def now(self) -> int:
@@ -112,7 +113,7 @@ class Site:
     def path(self, operation: Operation) -> str:
         path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
         path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
-        path = path.replace("{name}", "app").replace("{snapshot}", "named")
+        path = path.replace("{name}", "app").replace("{snapshot}", "named").replace("{branch}", "dev")
         path = (
             path.replace("{transaction_id}", NOBODY)
             .replace("{reservation_id}", NOBODY)

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from turnstile.access.authorizer import Guard, Need, Target
+from turnstile.api.branch_tables import OwnTablesWithParquet
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
 from turnstile.api.settings import Settings
@@ -21,7 +22,6 @@ from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.rights.rules import Chain, Rule, is_permitted, see_schema, see_table, use_catalog
-from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
 from turnstile.store.shares import Shares
@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from turnstile.api.auth.settings import AuthSettings
     from turnstile.api.auth.signed import SignedTokens
     from turnstile.api.unity.updater import Updater
-    from turnstile.branches.tables import OwnTables
     from turnstile.catalog.awaited import Adoption
     from turnstile.catalog.core.entities import Catalog, Table
     from turnstile.catalog.core.paths import Path
-    from turnstile.catalog.core.tree import Tree
     from turnstile.catalog.external import Externals
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
@@ -78,8 +76,7 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """One of each service. ``vendor`` makes clients' credentials; by default they need none, or
-    bring their own.
+    """One of each service. ``vendor`` makes clients' credentials; without it they bring their own.
 
     Parts called ``open_...`` see everything. ``reader``, ``loader``, ``catalog`` and parts that
     work with them are for the present request: its guard authorizes their actions (I12).
@@ -269,25 +266,7 @@ class Services:
 
     @cached_property
     def open_reader(self) -> CatalogReader:
-        reader = CatalogReader(self.world, CatalogStore(self.world, self.limits.spill))
-        reader.store.branch_tables = self
-        return reader
-
-    def make_own(self, catalog: str, path: Path) -> Tree:
-        """As ``catalog.core.branches.BranchTables``. Raises UnsupportedTable without pyarrow."""
-        from turnstile.delta.log.parquet import has_parquet
-
-        if not has_parquet():
-            problem = f"'{'.'.join((catalog, *path))}' has no log of its own yet, and none can be written here"
-            raise UnsupportedTable(problem, field="table", remedy="use branches of Delta tables with a server")
-        return self.own_tables.make_own(catalog, path)
-
-    @cached_property
-    def own_tables(self) -> OwnTables:
-        """Gives tables of branches logs of their own; needs pyarrow."""
-        from turnstile.branches.tables import OwnTables
-
-        return OwnTables(self.world, self.open_reader, self.open_catalog.committer, self.metadata, self.publisher)
+        return CatalogReader(self.world, CatalogStore(self.world, self.limits.spill, OwnTablesWithParquet(self)))
 
     @cached_property
     def open_loader(self) -> Loader:

@@ -150,7 +150,7 @@ class Promoter:
         """Returns the changes of a branch. Costs the reads of the commits of its tables. Raises
         NotFound, UnsupportedTable, StorageFault."""
         plan = self._plan(catalog, name)
-        tables = [_changed(table) for table in plan.tables if not table.change.is_empty]
+        tables = [_table_change(table) for table in plan.tables if not table.change.is_empty]
         return BranchChanges(tables, _names(plan), plan.conflicts[:CONFLICTS_MAX])
 
     def promote(self, catalog: str, name: str) -> Promoted:
@@ -186,7 +186,7 @@ class Promoter:
                 raise
             if isinstance(outcome, Applied):
                 versions = [ratified.version for ratified in outcome.commits]
-                tables = [_changed(table, version) for table, version in zip(changed, versions, strict=True)]
+                tables = [_table_change(table, version) for table, version in zip(changed, versions, strict=True)]
                 return Promoted(plan.base.branch, outcome.seq, tables, _names(plan))
         raise _busy(name)
 
@@ -245,9 +245,9 @@ class Promoter:
         """Reads the net change of a table, and compares it with the catalog's."""
         assert entity.origin is not None
         name = dotted_name(*path)
-        own = self._published(entity.table_id, name)
+        own = self._publish(entity.table_id, name)
         change = self._net_change(own, entity.origin.version)
-        theirs = self._published(entity.origin.source, name)
+        theirs = self._publish(entity.origin.source, name)
         if change.is_empty:
             return _Table(path, entity, own, theirs, change, None)
         since = self._net_change(theirs, entity.origin.version)
@@ -257,7 +257,7 @@ class Promoter:
             conflict = f"'{name}' is {theirs.state} in the catalog"
         return _Table(path, entity, own, theirs, change, conflict)
 
-    def _published(self, table_id: str, name: str) -> TableHead:
+    def _publish(self, table_id: str, name: str) -> TableHead:
         """Publishes everything ratified of a table. Returns its HEAD after that."""
         row = self._world.refs.read(self._world.space.table(table_id))
         head = TableHead.from_row(row) if row is not None else None
@@ -315,7 +315,7 @@ class Promoter:
         version = theirs.latest + 1
         paths = BranchPaths(f"{FOLDER}/{table.own.table_id}")
         moved = moved_change(table.change, paths)
-        new_files = {key_of(paths.moved(body)) for body in table.change.added.values() if paths.is_of_branch(body)}
+        new_files = {key_of(paths.relocate(body)) for body in table.change.added.values() if paths.is_of_branch(body)}
         if "metaData" in moved.definition:
             moved.definition = {**moved.definition, "metaData": self._metadata(theirs, moved.definition["metaData"])}
         now = self._world.clock.now_ms()
@@ -379,12 +379,12 @@ class Promoter:
         for each in plan.names:
             if each.after is not None:
                 entity = self._store.entity(plan.branch.catalog, each.after.obj)
-                put[_written(each.path, entity)] = entity
+                put[_written_path(each.path, entity)] = entity
                 if each.before is None:
-                    writes += self._created(catalog, each.path, entity, view, now)
+                    writes += self._adopt_rows(catalog, each.path, entity, view, now)
             elif each.of == TABLE:
                 removed.append(each.path)
-                writes.append(self._dropped(each, plan, now))
+                writes.append(self._drop_table(each, plan, now))
             else:
                 self._require_empty(plan, each, view)
                 removed.append(each.path)
@@ -398,7 +398,7 @@ class Promoter:
         message = f"promote branch {plan.base.branch}: {commits} tables, {len(plan.names)} names"
         return Edit(message, put=put, remove=tuple(removed), writes=tuple(writes))
 
-    def _created(self, catalog: str, path: Path, entity: Entity, view: View, now: int) -> Iterator[Write]:
+    def _adopt_rows(self, catalog: str, path: Path, entity: Entity, view: View, now: int) -> Iterator[Write]:
         """The writes by which the rows of an entity of the branch become the catalog's."""
         space = self._world.space
         name = dotted_name(catalog, *path)
@@ -411,11 +411,11 @@ class Promoter:
             case Table(clone=None) | IcebergTable() | IcebergView():
                 yield _of_catalog(space.location(normalise(entity.location)), entity.table_id, catalog)
 
-    def _dropped(self, each: Difference, plan: _Plan, now: int) -> Write:
+    def _drop_table(self, each: Difference, plan: _Plan, now: int) -> Write:
         """The drop of a table that the branch dropped; refused if it got commits since the base."""
         assert each.before is not None
         name = dotted_name(*each.path)
-        head = self._published(each.before.table_id, name)
+        head = self._publish(each.before.table_id, name)
         if head.last_ict > plan.base.at // 1000:
             reason = f"'{name}' was dropped on the branch and got version {head.latest} in the catalog"
             raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
@@ -461,11 +461,11 @@ def _of_catalog(key: str, table_id: str, catalog: str) -> Change:
     return Change(key, (own,), (Set(("catalog",), catalog),))
 
 
-def _written(path: Path, entity: Entity) -> Path:
+def _written_path(path: Path, entity: Entity) -> Path:
     return (*path[:-1], entity.name)
 
 
-def _changed(table: _Table, version: int | None = None) -> ChangedTable:
+def _table_change(table: _Table, version: int | None = None) -> ChangedTable:
     assert table.entity.origin is not None
     change = table.change
     return ChangedTable(

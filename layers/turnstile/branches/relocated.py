@@ -32,12 +32,12 @@ class RelocatedState:
         """As ``TableState.chunks``."""
         for chunk in self._state.chunks():
             if isinstance(chunk, Rows):
-                yield Rows([_moved(add) for add in chunk.adds], [])
+                yield Rows([_relocate(add) for add in chunk.adds], [])
             elif chunk.adds is not None:
-                yield Columns(_moved_columns(chunk.adds), None)
+                yield Columns(_relocate_columns(chunk.adds), None)
 
 
-def _moved(add: Add) -> Add:
+def _relocate(add: Add) -> Add:
     members = {name: getattr(add, name) for name in Add.__struct_fields__}
     members["path"] = branch_path(add.path)
     if add.deletionVector is not None:
@@ -46,7 +46,7 @@ def _moved(add: Add) -> Add:
     return Add(**members)
 
 
-def _moved_columns(adds: pa.StructArray) -> pa.StructArray:
+def _relocate_columns(adds: pa.StructArray) -> pa.StructArray:
     import pyarrow as pa
 
     columns = []

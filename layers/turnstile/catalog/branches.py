@@ -31,6 +31,7 @@ from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.writes.state import drop_head
+from turnstile.rights.grants import GRANTABLE, Access, GrantChange, Securable, apply_changes
 from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.names import check_comment
 from turnstile.store.core.writes import Insert, Row, new_row
@@ -97,7 +98,7 @@ class Branches:
 
         def change(view: View) -> Edit:
             if view.tree.find(snapshot_path(base_name(name))) is not None:
-                raise _taken(full)
+                raise _name_taken(full)
             source = KeptTree(view.tree) if of is None else self._as_of_reader.kept_tree(view.tree, of)
             now = self._world.clock.now_ms()
             base = source.tree
@@ -130,7 +131,7 @@ class Branches:
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if 0 in failed:
-                raise _taken(full)
+                raise _name_taken(full)
 
         self._committer.commit(catalog, change, on_rejected=on_rejected)
         return _branch(created[0])
@@ -148,6 +149,7 @@ class Branches:
         """Moves the end of a branch to so many days from now. Returns the branch. Raises NotFound,
         InvalidRequest."""
         _check_days(days)
+        self._reader.current(self.get(catalog, name).full_name)  # authorizes the request
         until = self._world.clock.now_ms() + days * DAY_MS
 
         def change(view: View) -> Edit:
@@ -168,7 +170,7 @@ class Branches:
             base = self._base(view.tree, name)
             own = self._reader.current(full)
             if next(_own_tables(own), None) is not None:
-                raise _changed(full)
+                raise _busy(full)
             gone = drop_branch(self._reader.key(full), own.head)
             return Edit(f"drop branch {base.branch}", remove=(snapshot_path(base.name),), writes=(gone,))
 
@@ -225,7 +227,6 @@ class Branches:
         store = self._reader.store
         id = store.new_commit_id()
         before = base.commit
-        access = before.access if not owner else msgspec.structs.replace(before.access, owner=owner)
         commit = CatalogCommit(
             seq=before.seq + 1,
             parents=parents_after(before.seq, base.head, before.parents),
@@ -233,11 +234,20 @@ class Branches:
             at=max(now * 1000, before.at + 1),
             embedded=before.embedded,
             segments=before.segments,
-            access=access,
+            access=_access_of_branch(before.access, owner),
             restored_by=base.head if before.restores else before.restored_by,
         )
         store.write(full, id, commit, {})
         return id, commit
+
+
+def _access_of_branch(access: Access, owner: str) -> Access:
+    """The rights on a branch of a catalog: the creator owns it, and the catalog's owner has every
+    privilege on it."""
+    if not owner or owner == access.owner:
+        return access
+    changes = [GrantChange(access.owner, GRANTABLE[Securable.CATALOG])] if access.owner else []
+    return apply_changes(access, changes, owner)
 
 
 def _check_days(days: int) -> None:
@@ -277,10 +287,10 @@ def _branch(base: NamedSnapshot) -> Branch:
     )
 
 
-def _taken(full: str) -> AlreadyExists:
+def _name_taken(full: str) -> AlreadyExists:
     return AlreadyExists(f"branch '{full}' exists", field="name", remedy="use it, or choose another name")
 
 
-def _changed(full: str) -> StateConflict:
+def _busy(full: str) -> StateConflict:
     problem = f"branch '{full}' was changed while it was dropped"
     return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send the request again", retry_after_ms=0)

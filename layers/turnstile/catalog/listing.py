@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from turnstile.catalog.core.branches import shown_table
 from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Entity, Namespace, Table, id_of
 from turnstile.catalog.core.index import Item
 from turnstile.catalog.core.paths import Path, dotted_name, key_of, path_of
@@ -105,7 +106,13 @@ class Listings:
         moment, items, token = self._page(
             catalog, namespace, TABLE, as_of=as_of, token=page_token, size=page_size(max_results), deep=False
         )
-        tables = tuple(entity for _, entity in items if isinstance(entity, Table))
+        tree = moment.tree
+        found = ((tree.find(path_of(key)), entity) for key, entity in items)
+        tables = (
+            tuple(shown_table(tree, entry, entity) for entry, entity in found if entry and isinstance(entity, Table))
+            if is_branch(tree.catalog)
+            else tuple(entity for _, entity in items if isinstance(entity, Table))
+        )
         return Page(tables, token, moment.tree.head, moment.versions)
 
     def snapshots(
@@ -206,6 +213,8 @@ class Entries:
             raise NotFound("table", dotted_name(catalog, *path), field="table", remedy="check the name")
         view = View(moment.tree, self._reader.store)
         entity = view.entity(entry.obj)
+        if isinstance(entity, Table):
+            entity = shown_table(moment.tree, entry, entity)
         written = (*view.written_levels(namespace), entity.name)
         return Entry(moment.tree.catalog, moment.tree.head, written, entity, version_in(moment.versions, entity))
 

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Final
 
 from turnstile.catalog.changes.waiting import ChangeQueue
-from turnstile.catalog.core.branches import OWN, BranchTables
+from turnstile.catalog.core.branches import OWN, BranchTables, no_own_log
 from turnstile.catalog.core.entities import Entity, decode, encode, kind_of
 from turnstile.catalog.core.index import Index, unpack
-from turnstile.catalog.core.paths import Path, dotted_name
+from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import TurnstileError, UnsupportedTable
+from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import SpillLimits
 from turnstile.store.core.names import is_branch, is_commit_id
 from turnstile.store.core.rows import COMMIT, ENTITY_PREFIX, SEGMENT
@@ -45,9 +45,11 @@ class CatalogStore:
     None.
     """
 
-    def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
+    def __init__(
+        self, world: World, limits: SpillLimits | None = None, branch_tables: BranchTables | None = None
+    ) -> None:
         self.limits = limits or SpillLimits()
-        self.branch_tables: BranchTables | None = None
+        self.branch_tables = branch_tables
         self.queue = ChangeQueue()
         self._objs = world.objs
         self._space = world.space
@@ -72,9 +74,7 @@ class CatalogStore:
         """Returns the tree of a branch in which the Delta table ``path`` has a HEAD of its own.
         Raises UnsupportedTable where none can be given to it here."""
         if self.branch_tables is None:
-            problem = f"'{dotted_name(catalog, *path)}' has no log of its own yet, and none can be written here"
-            remedy = "load the table once through a server, which writes it"
-            raise UnsupportedTable(problem, field="table", remedy=remedy)
+            raise no_own_log(catalog, path)
         return self.branch_tables.make_own(catalog, path)
 
     def show(self, tree: Tree, entities: Mapping[str, Entity], segments: Mapping[str, Index]) -> None:

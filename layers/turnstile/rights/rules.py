@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.rights.grants import NO_ACCESS, Access, Principal, Privilege
+from turnstile.rights.grants import GRANTABLE, NO_ACCESS, Access, Principal, Privilege, Securable
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -114,6 +114,12 @@ def use_catalog(subject: Subject) -> bool:
 def branch_catalog(subject: Subject) -> bool:
     """Make a branch of the catalog, which shows all that is in it."""
     return read_schema(subject)
+
+
+def manage_branch(subject: Subject) -> bool:
+    """Renew, compare or drop the branch: for its owner, and for principals with every privilege on
+    it, such as the owner of its catalog."""
+    return subject.owns(0) or subject.holds(*GRANTABLE[Securable.CATALOG], level=0)
 
 
 def edit_catalog(subject: Subject) -> bool:

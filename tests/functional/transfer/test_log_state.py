@@ -110,7 +110,7 @@ def test_a_checksum_that_may_be_anothers_or_is_incomplete_is_not_trusted(checksu
 
 
 def test_a_checksum_of_a_version_that_is_not_published_is_passed_over() -> None:
-    """The protocol allows it (docs/compatibility.md, rule 32)."""
+    """The protocol allows it (tests/PROTOCOL.md, rule 32)."""
     legacy = Legacy(fresh()).created(FEATURES, OLD)
     legacy.append(txnId="last")
     legacy.checksum(2, **crc("next"))

@@ -14,6 +14,7 @@ from tests.support.functions import function
 from tests.support.openapi import FILE, document, operations, resolved
 from turnstile.api.http.responses import STATUS
 from turnstile.api.v1 import (
+    branches,
     commits,
     history,
     maintenance,
@@ -96,6 +97,9 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "exportTable": tables.DryRun,
     "changeRights": permissions.RightsChange,
     "createSnapshot": history.NewSnapshot,
+    "createBranch": branches.NewBranch,
+    "renewBranch": branches.Renewal,
+    "promoteBranch": branches.NoMembers,
     "resetCatalog": history.Reset,
     "clone": history.Clone,
     "createRef": references.NewRef,

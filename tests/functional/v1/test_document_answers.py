@@ -78,6 +78,9 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "exportTable": lambda site: {},
     "changeRights": lambda site: {"changes": [{"principal": "ann", "add": ["SELECT"]}], "owner": "bob"},
     "createSnapshot": lambda site: {"name": "other", "comment": "before the move"},
+    "createBranch": lambda site: {"name": "test", "from": {"snapshot": "named"}, "days": 3},
+    "renewBranch": lambda site: {"days": 60},
+    "promoteBranch": lambda site: {},
     "resetCatalog": lambda site: {"to": {"snapshot": "named"}},
     "clone": lambda site: {"from": "sales", "to": "sales_dev"},
     "createRef": lambda site: {"name": "other", "value": "a", "request_id": "r1"},
@@ -199,7 +202,7 @@ def not_found(site: Site, id: str) -> Answer:
     path = one.path.replace("{table_id}", NOBODY).replace("{transaction_id}", NOBODY).replace("{holder}", "stream")
     path = path.replace("{reservation_id}", NOBODY)
     path = path.replace("{attempt}", "1")
-    for name in ("catalog", "namespace", "table", "name", "snapshot"):
+    for name in ("catalog", "namespace", "table", "name", "snapshot", "branch"):
         path = path.replace("{" + name + "}", "nope")
     path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
     body = GOOD[id](site) if id in GOOD else None
@@ -342,6 +345,21 @@ def reset_over_a_purge(site: Site) -> Answer:
     return good(site, "resetCatalog")
 
 
+def dropped_while_recovering(site: Site) -> Answer:
+    """A drop of a branch with a table that is being recovered."""
+    path = site.path(operations()["load"]).replace("/main/", "/main@dev/")
+    own = site.ask("load", path=path).json["table_id"]
+    site.world.refs.rows[site.world.space.table(own)]["state"] = "recovering"
+    return site.ask("dropBranch")
+
+
+def promoted_over_another(site: Site) -> Answer:
+    """A promotion of a branch with a namespace that the catalog got, too."""
+    for catalog in ("main", "main@dev"):
+        site.ask("createNamespace", {"name": "both"}, path=f"/v1/catalogs/{catalog}/namespaces")
+    return good(site, "promoteBranch")
+
+
 def with_hold(drive: Callable[[Site, str], Answer], site: Site, id: str) -> Answer:
     """Does the work of ``drive`` while a reader is registered."""
     good(site, "holdVersions")
@@ -446,6 +464,9 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("stageTable", 409): lambda site: site.ask("stageTable", {"name": "Orders"}),
     ("registerTable", 409): lambda site: site.register("orders", site.stage("other")),
     ("createSnapshot", 409): lambda site: site.ask("createSnapshot", {"name": "NAMED"}),
+    ("createBranch", 409): lambda site: site.ask("createBranch", {"name": "DEV"}),
+    ("dropBranch", 409): dropped_while_recovering,
+    ("promoteBranch", 409): promoted_over_another,
     ("resetCatalog", 409): reset_over_a_purge,
     ("clone", 409): lambda site: recovering(site, "clone"),
     ("createRef", 409): lambda site: site.ask("createRef", {"name": "app", "value": "a"}),

@@ -68,6 +68,14 @@ def _drop_snapshot(realm: Realm) -> Ask:
     return Ask("DELETE", "/v1/catalogs/main/snapshots/s")
 
 
+BRANCHES = "/v1/catalogs/main/branches"
+
+
+def _branch(realm: Realm, method: str, tail: str = "", body: Any = None) -> Ask:
+    realm.must("POST", BRANCHES, {"name": "dev"})
+    return Ask(method, f"{BRANCHES}/dev{tail}", body)
+
+
 def _reset(realm: Realm) -> Ask:
     """To where it is."""
     newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
@@ -265,6 +273,13 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "show snapshot": _show_snapshot,
     "create snapshot": lambda _: Ask("POST", "/v1/catalogs/main/snapshots", {"name": "s"}),
     "drop snapshot": _drop_snapshot,
+    "list branches": lambda _: Ask("GET", BRANCHES),
+    "show branch": lambda realm: _branch(realm, "GET"),
+    "create branch": lambda _: Ask("POST", BRANCHES, {"name": "dev"}),
+    "renew branch": lambda realm: _branch(realm, "PATCH", body={"days": 9}),
+    "drop branch": lambda realm: _branch(realm, "DELETE"),
+    "diff branch": lambda realm: _branch(realm, "GET", "/diff"),
+    "promote branch": lambda realm: _branch(realm, "POST", "/promote", body={}),
     "reset catalog": _reset,
     "clone table": lambda _: Ask("POST", CLONES, {"from": "sales.t1", "to": "sales.t9"}),
     "clone namespace": lambda _: Ask("POST", CLONES, {"from": "hr", "to": "hr9"}),

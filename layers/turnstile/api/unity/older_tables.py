@@ -19,6 +19,7 @@ from turnstile.api.unity.errors import PREFIX, NotImplementedHere
 from turnstile.api.unity.older_catalogs import page_size
 from turnstile.api.unity.requests import query, require_no_clone
 from turnstile.api.unity.table_update import beside_log
+from turnstile.catalog.core.branches import NOT_KNOWN
 from turnstile.catalog.core.entities import ICEBERG_VIEW, External, Table
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.rows import AWAITED
@@ -276,23 +277,32 @@ def _owner(names: tuple[str, Path, str]) -> str:
     return access_of(reader.store.entity(table.catalog, table.entity)).owner if table is not None else ""
 
 
+def _head_id(table: Table) -> str:
+    """The uuid of the HEAD that describes a listed table: of a branch's table without one of its
+    own, that of the catalog's table."""
+    if table.origin is not None and table.origin.version == NOT_KNOWN:
+        return table.origin.source
+    return table.table_id
+
+
 def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api.TableInfo]:
     """A page of tables, clones and tables with damaged rows left out: one request per hundred
     HEADs, one per hundred metadata objs not yet seen."""
     world = services().world
     tables = [table for table in tables if table.clone is None]
-    keys = [world.space.table(table.table_id) for table in tables if table.external is None]
+    keys = [world.space.table(_head_id(table)) for table in tables if table.external is None]
     batches = [world.refs.read_many(keys[at : at + BATCH_GET_MAX]) for at in range(0, len(keys), BATCH_GET_MAX)]
     found = parse_rows(TableHead, (row for batch in batches for row in batch.values()), [])
     heads = as_readers_see(world, {head.table_id: head for head in found if head.state != DROPPED})
     metadata = services().catalog.metadata.get_many(catalog, {head.metadata for head in heads.values()})
     infos = []
     for table in tables:
-        head = heads.get(table.table_id)
+        head = heads.get(_head_id(table))
         if table.external is not None:
             infos.append(older_api.external(catalog, schema, table))
         elif head is not None and head.metadata in metadata:
             current = metadata[head.metadata]
             owner = table.access.owner
-            infos.append(older_api.coordinated_table(catalog, schema, table.name, head, current, owner=owner))
+            info = older_api.coordinated_table(catalog, schema, table.name, head, current, owner=owner)
+            infos.append(msgspec.structs.replace(info, table_id=table.table_id))
     return infos

@@ -21,7 +21,7 @@ from turnstile.catalog.core.branches import full_branch_name
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.rights.grants import owner_for
-from turnstile.rights.rules import branch_catalog, edit_catalog, use_catalog
+from turnstile.rights.rules import branch_catalog, edit_catalog, manage_branch, use_catalog
 from turnstile.store.core.names import check_identifier
 
 routes = Blueprint(__name__)
@@ -100,14 +100,14 @@ def show_branch(catalog: str, branch: str) -> Branch:
 
 
 @routes.route(BRANCH, methods=["PATCH"])
-@needs((use_catalog, catalog_of_path), (edit_catalog, branch_of_path))
+@needs((use_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def renew_branch(catalog: str, branch: str) -> Branch:
     request = body(Renewal)
     return services().catalog.branches.renew(check_identifier(catalog, "catalog"), branch, request.days)
 
 
 @routes.route(BRANCH, methods=["DELETE"])
-@needs((use_catalog, catalog_of_path), (edit_catalog, branch_of_path))
+@needs((use_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def drop_branch(catalog: str, branch: str) -> None:
     Query()
     name = check_identifier(catalog, "catalog")
@@ -115,14 +115,14 @@ def drop_branch(catalog: str, branch: str) -> None:
 
 
 @routes.route(BRANCH + "/diff", methods=["GET"])
-@needs((use_catalog, catalog_of_path), (edit_catalog, branch_of_path))
+@needs((use_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def diff_branch(catalog: str, branch: str) -> BranchChanges:
     Query()
     return _promoter(services().catalog).changes(check_identifier(catalog, "catalog"), branch)
 
 
 @routes.route(BRANCH + "/promote", methods=["POST"])
-@needs((edit_catalog, catalog_of_path), (edit_catalog, branch_of_path))
+@needs((edit_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def promote_branch(catalog: str, branch: str) -> Promoted:
     body(NoMembers)
     name = check_identifier(catalog, "catalog")

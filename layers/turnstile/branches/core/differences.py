@@ -25,7 +25,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Kind:
-        """What the branch did with the name."""
+        """Whether the branch created, changed or dropped the name."""
         if self.before is None:
             return "created"
         return "dropped" if self.after is None else "changed"

@@ -148,7 +148,7 @@ def moved_change(change: NetChange, paths: BranchPaths) -> NetChange:
         setattr(moved, name, getattr(change, name))
     for source, target in ((change.added, moved.added), (change.removed, moved.removed)):
         for body in source.values():
-            action = paths.moved(body)
+            action = paths.relocate(body)
             target[key_of(action)] = action
     return moved
 

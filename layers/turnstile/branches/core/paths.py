@@ -45,7 +45,7 @@ class BranchPaths:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    def moved(self, body: Action) -> Action:
+    def relocate(self, body: Action) -> Action:
         """Returns an ``add`` or ``remove`` action with the paths of the catalog's table."""
         moved = {**body, "path": self._path(str(body["path"]))}
         if body.get("deletionVector") is not None:

@@ -136,7 +136,7 @@ class Committer:
                 tree = self._reader.at(catalog, None)  # raises what is told of a catalog that does not exist
             elif self._reader.authorizer is not None:
                 self._reader.authorizer.authorize(tree)
-            return own_rows_only(change(View(tree, self._reader.store)), tree.catalog)
+            return own_rows_only(change(View(tree, self._reader.store)), tree)
 
         return WaitingChange(judge, on_rejected, row, self.since())
 

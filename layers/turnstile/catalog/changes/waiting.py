@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.entities import Entity
+from turnstile.catalog.core.branches import InheritedTable, is_inherited
+from turnstile.catalog.core.entities import Entity, Table, id_of
 from turnstile.catalog.core.grouping import GROUP_CHANGES
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path
@@ -107,12 +108,18 @@ class ChangeQueue(WaitingQueue[WaitingChange]):
         return change.outcome()
 
 
-def own_rows_only(edit: Edit | None, catalog: str) -> Edit | None:
-    """Returns an edit of a catalog; of a branch, with a clause for each HEAD of a Delta table that
-    it changes or checks: the table is the branch's own (I28)."""
-    if edit is None or not is_branch(catalog):
+def own_rows_only(edit: Edit | None, tree: Tree) -> Edit | None:
+    """Returns an edit of ``tree``; of a branch, with a clause for each HEAD of a Delta table that it
+    changes or checks: the table is the branch's own (I28). Raises InheritedTable for a change of a
+    table without a HEAD of its own."""
+    if edit is None or not is_branch(tree.catalog):
         return edit
-    own = Clause("same branch", "I28", "the table is the branch's own", Equals(("catalog",), catalog))
+    for path, entity in edit.put.items():
+        before = tree.find(path)
+        with_head = isinstance(entity, Table) and entity.external is None
+        if with_head and before is not None and is_inherited(tree, before) and id_of(entity) == before.table_id:
+            raise InheritedTable(path)
+    own = Clause("same branch", "I28", "the table is the branch's own", Equals(("catalog",), tree.catalog))
     return msgspec.structs.replace(edit, writes=tuple(_with_clause(write, own) for write in edit.writes))
 
 

@@ -38,7 +38,8 @@ from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.rights.grants import Access
-from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
+from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, TurnstileError
+from turnstile.store.core.names import branched_catalog, is_branch
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import World
 
@@ -119,6 +120,9 @@ class Cloner:
             OutcomeUnknown: it may have happened.
         """
         check_path(to, "to")
+        if is_branch(catalog):
+            remedy = f"clone in catalog '{branched_catalog(catalog)}'"
+            raise InvalidRequest(f"'{catalog}' is a branch, and has no clones", field="catalog", remedy=remedy)
         if source:
             check_path(source, "from")
         request = _Request(source, to) if of is None else self._of(catalog, source, to, of)

@@ -10,13 +10,16 @@ HEAD and a log of its own (``branches.tables``).
 
 from __future__ import annotations
 
+import uuid
 from typing import Final, Protocol
 
-from turnstile.catalog.core.entities import TABLE
+import msgspec
+
+from turnstile.catalog.core.entities import TABLE, CloneOf, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
 from turnstile.store.core.names import BRANCH_SIGN, NAME_BYTES_MAX, branched_catalog, check_identifier, is_branch
 from turnstile.store.core.rows import ENTITY_PREFIX
 
@@ -28,11 +31,23 @@ FOLDER: Final = "_branches"
 folders alone whose names begin with an underscore."""
 
 
+NOT_KNOWN: Final = -1
+"""The version in the origin of a table that has no log of its own yet."""
+
+_NO_TABLE: Final = uuid.UUID("9d1d4c52-6a3b-5c0e-8a51-3f1f1b1f6a77")
+
+
 class BranchTables(Protocol):
     """Gives Delta tables of branches HEADs of their own; see ``branches.tables``."""
 
     def make_own(self, catalog: str, path: Path) -> Tree:
         """Returns the tree of a branch in which the table ``path`` has a HEAD of its own."""
+
+
+def no_own_log(catalog: str, path: Path) -> UnsupportedTable:
+    """The refusal of a branch's table for which no log can be written here."""
+    problem = f"'{dotted_name(catalog, *path)}' has no log of its own yet, and none can be written here"
+    return UnsupportedTable(problem, field="table", remedy="use branches of Delta tables with a server")
 
 
 class InheritedTable(Exception):
@@ -68,3 +83,12 @@ def is_inherited(tree: Tree, entry: IndexEntry) -> bool:
 def own_location(location: str, table_id: str) -> str:
     """Returns the location of a branch's table ``table_id``, of a table at ``location``."""
     return f"{location}/{FOLDER}/{table_id}"
+
+
+def shown_table(tree: Tree, entry: IndexEntry, table: Table) -> Table:
+    """Returns a table as listings show it: one that is still the catalog's has no uuid on the
+    branch yet, and gets one that leads nowhere. Its own uuid would lead to the catalog's table."""
+    if table.external is not None or not is_inherited(tree, entry):
+        return table
+    id = uuid.uuid5(_NO_TABLE, f"{tree.catalog.lower()}/{table.table_id}")
+    return msgspec.structs.replace(table, table_id=str(id), origin=CloneOf(table.table_id, NOT_KNOWN))

@@ -12,6 +12,7 @@ specification, "Deletion Vectors"; Puffin specification, ``deletion-vector-v1``;
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -132,7 +133,11 @@ def vector_path(location: str, vector: DeletionVector) -> str:
 
 
 def _place_of(location: str, path: str, *, absolute: bool) -> str:
-    return path if absolute else f"{location.rstrip('/')}/{path}"
+    if absolute:
+        return path
+    scheme, separator, folder = location.rstrip("/").partition("://")
+    place = f"{folder}/{path}"
+    return f"{scheme}{separator}{posixpath.normpath(place) if '..' in path else place}"
 
 
 def _unserved_error(problem: str, remedy: str) -> UnsupportedTable:

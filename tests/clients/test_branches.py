@@ -1,0 +1,151 @@
+"""A branch is a catalog for every client: the plain client, DuckDB and PyIceberg write to it and
+read it, and a promotion shows all of it at once (I28)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+
+from tests.support.clients import duck
+from turnstile_client import Conflict, connect
+
+if TYPE_CHECKING:
+    from turnstile_server import Server
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def ids(table: pa.Table) -> list[int]:
+    return sorted(table["id"].to_pylist())
+
+
+class Site:
+    """A server with a branch ``dev`` of its catalog, and clients of both."""
+
+    def __init__(self, server: Server, work: Path) -> None:
+        self.server = server
+        self.work = work
+        self.api = server.client()
+        self.lake = connect(server.url)
+        self.dev = connect(server.url, catalog="main@dev")
+
+    def branch(self) -> None:
+        assert self.api.post("/v1/catalogs/main/branches", json={"name": "dev"}).status_code == 201
+
+    def promote(self) -> dict[str, Any]:
+        answer = self.api.post("/v1/catalogs/main/branches/dev/promote", json={})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def iceberg(self, catalog: str = "main") -> RestCatalog:
+        return RestCatalog("c", uri=f"{self.server.url}/iceberg", warehouse=catalog)
+
+    def planned(self, catalog: str, table: str) -> list[int]:
+        """A Delta table's rows by PyIceberg, whose scan the server plans."""
+        uri = f"{self.server.url}/iceberg"
+        planning = RestCatalog("p", uri=uri, warehouse=catalog, **{"scan-planning-mode": "server"})
+        return ids(planning.load_table(table).scan().to_arrow())
+
+    def duckdb(self, catalog: str, query: str) -> list[Any]:
+        with duck.connect(self.work) as db:
+            db.execute(
+                f"CREATE OR REPLACE SECRET (TYPE unity_catalog, TOKEN 'none', ENDPOINT '{self.server.url}',"
+                " AWS_REGION 'us-east-1')"
+            )
+            db.execute(f"ATTACH '{catalog}' AS lake (TYPE unity_catalog, DEFAULT_SCHEMA 'default')")
+            return db.execute(query).fetchall()
+
+
+@pytest.fixture
+def site(server: Server, tmp_path: Path) -> Any:
+    site = Site(server, tmp_path)
+    yield site
+    if site.api.get("/v1/catalogs/main/branches/dev").status_code == 200:
+        site.api.delete("/v1/catalogs/main/branches/dev")
+    for name in ("b_t", "b_n", "b_ice", "b_ice2"):
+        site.api.delete(f"/v1/catalogs/main/namespaces/default/tables/{name}")
+
+
+def test_i28_delta_tables_of_a_branch_are_read_and_written_by_every_client(site: Site) -> None:
+    main = site.lake.create("default.b_t", rows())
+    main.append(rows(1, 2, 3))
+    site.branch()
+    assert sorted(site.duckdb("main@dev", "SELECT id FROM lake.default.b_t")) == [(1,), (2,), (3,)]
+    dev = site.dev.table("default.b_t")
+    dev.append(rows(10))
+    site.duckdb("main@dev", "INSERT INTO lake.default.b_t VALUES (11)")
+    made = site.dev.create("default.b_n", rows())
+    made.append(rows(7))
+    assert ids(dev.read()) == site.planned("main@dev", "default.b_t") == [1, 2, 3, 10, 11]
+    assert ids(main.read()) == site.planned("main", "default.b_t") == [1, 2, 3]
+    assert "b_n" not in str(site.duckdb("main", "SHOW ALL TABLES"))
+    site.promote()
+    assert ids(main.read()) == site.planned("main", "default.b_t") == [1, 2, 3, 10, 11]
+    assert sorted(site.duckdb("main", "SELECT id FROM lake.default.b_t")) == [(one,) for one in (1, 2, 3, 10, 11)]
+    assert ids(site.lake.table("default.b_n").read()) == [7]
+    main.append(rows(5))
+    main.delete(where=[("id", ">", 4)])
+    assert ids(main.read()) == [1, 2, 3]
+
+
+def test_i28_a_refused_promotion_shows_nothing_and_leaves_the_branch(site: Site) -> None:
+    main = site.lake.create("default.b_t", rows())
+    main.append(rows(1, 2))
+    site.branch()
+    site.dev.table("default.b_t").delete(where=[("id", "=", 1)])
+    main.append(rows(3))
+    answer = site.api.post("/v1/catalogs/main/branches/dev/promote", json={})
+    assert (answer.status_code, answer.json()["error"]["type"]) == (409, "BranchConflict")
+    assert ids(main.read()) == [1, 2, 3]
+    assert ids(site.dev.table("default.b_t").read()) == [2]
+
+
+def test_i28_iceberg_tables_change_on_a_branch_and_become_the_catalogs_together(site: Site) -> None:
+    main = site.iceberg()
+    main.create_table("default.b_ice", rows().schema).append(rows(1))
+    site.branch()
+    dev = site.iceberg("main@dev")
+    dev.load_table("default.b_ice").append(rows(2))
+    dev.create_table("default.b_ice2", rows().schema).append(rows(9))
+    assert ids(dev.load_table("default.b_ice").scan().to_arrow()) == [1, 2]
+    assert ids(main.load_table("default.b_ice").scan().to_arrow()) == [1]
+    assert not main.table_exists("default.b_ice2")
+    done = site.promote()
+    assert sorted((one["name"], one["change"]) for one in done["names"]) == [
+        ("default.b_ice", "changed"),
+        ("default.b_ice2", "created"),
+    ]
+    assert ids(main.load_table("default.b_ice").scan().to_arrow()) == [1, 2]
+    assert ids(main.load_table("default.b_ice2").scan().to_arrow()) == [9]
+    main.load_table("default.b_ice2").append(rows(8))
+    for name in ("default.b_ice", "default.b_ice2"):
+        main.drop_table(name)
+
+
+def test_i28_an_iceberg_table_that_both_changed_is_a_conflict(site: Site) -> None:
+    main = site.iceberg()
+    main.create_table("default.b_ice", rows().schema).append(rows(1))
+    site.branch()
+    site.iceberg("main@dev").load_table("default.b_ice").append(rows(2))
+    main.load_table("default.b_ice").append(rows(3))
+    error = site.api.post("/v1/catalogs/main/branches/dev/promote", json={}).json()["error"]
+    assert error["conflicts"] == ["'default.b_ice' was changed in the catalog, too"]
+    assert ids(main.load_table("default.b_ice").scan().to_arrow()) == [1, 3]
+    main.drop_table("default.b_ice")
+
+
+def test_a_commit_to_a_table_of_a_promoted_branch_is_refused(site: Site) -> None:
+    main = site.lake.create("default.b_t", rows())
+    site.branch()
+    dev = site.dev.table("default.b_t")
+    dev.append(rows(1))
+    site.promote()
+    with pytest.raises((Conflict, Exception), match=r"dropped"):
+        dev.append(rows(2))
+    assert ids(main.read()) == [1]

@@ -1,0 +1,241 @@
+"""A catalog and a branch of it are written side by side, and the branch is promoted or dropped by
+processes that die, or lose answers, at any write (I28). The catalog shows all changes of the branch
+or none, keeps its own, and no acknowledged commit of the branch is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from tests.support.catalog import LAKE, fakes, fresh, head_of
+from tests.support.catalog import create as create_table
+from tests.support.fakes import delta
+from tests.support.fakes.world import FakeWorld
+from tests.support.faults import CRASHES, LOSSES, Crash, Faulty
+from turnstile.api.services import Services
+from turnstile.api.settings import Settings
+from turnstile.branches.promotion import Promoter
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.proposals import CommitRequest
+from turnstile.maintenance.state import open_state
+from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, StorageFault
+from turnstile.store.ports import World
+
+SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 10 else ()) for seed in range(100)]
+TABLES = ("a", "b", "c")
+BRANCH = "main@dev"
+
+
+def before_write(world: FakeWorld, at: int, act: Callable[[], object]) -> None:
+    """Has ``act`` happen right before the ``at``-th write of refs from now."""
+    refs: Any = world.refs
+    inner = {name: getattr(refs, name) for name in ("write", "transact")}
+    left = [at]
+    refs.racing = False
+
+    def raced(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            left[0] -= not refs.racing
+            if left[0] == 0 and not refs.racing:
+                refs.racing = True
+                act()
+                refs.racing = False
+            return inner[name](*args, **named)
+
+        return call
+
+    for name in inner:
+        setattr(refs, name, raced(name))
+
+
+def stop_races(world: FakeWorld) -> None:
+    """Ends what ``before_write`` began."""
+    for name in ("write", "transact"):
+        world.refs.__dict__.pop(name, None)
+
+
+class Lake:
+    """The catalog and its branch, with the files that each table has to have."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        catalog = fresh()
+        self.world: FakeWorld = fakes(catalog)
+        self.ids = {name: create_table(catalog, name) for name in TABLES}
+        self.main: dict[str, set[str]] = {name: set() for name in TABLES}
+        self.dev: dict[str, set[str]] | None = None
+        self.base: dict[str, set[str]] = {}
+        self.path_in_base: dict[str, str] = {}
+        self.promoted = 0
+        for name in TABLES:
+            self.append("main", name)
+            self.append("main", name)
+
+    def services(self, world: World | None = None) -> Services:
+        """A process, which may have ports that fail."""
+        return Services(cast("Any", world or self.world), Settings(lake_root=LAKE))
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def table_id(self, catalog: str, name: str, services: Services) -> str:
+        return services.open_reader.resolve(catalog, ("default",), name).table_id
+
+    def files(self, catalog: str, name: str) -> set[str]:
+        """The files of a table, as paths of the catalog's table; of the branch's own, by their names."""
+        services = self.services()
+        table_id = self.table_id(catalog, name, services)
+        services.publisher.publish(table_id)
+        head = head_of(self.world, table_id)
+        assert head.floor == head.latest, "everything ratified can be published"
+        state = open_state(self.world.storages.open(head.location), head.floor)
+        return {file.path.rpartition("/")[2] for file in state.files()}
+
+    def check(self) -> None:
+        assert {name: self.files("main", name) for name in TABLES} == self.main
+        if self.dev is not None:
+            assert {name: self.files(BRANCH, name) for name in TABLES} == self.dev
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def commit(self, catalog: str, name: str, *actions: dict[str, Any], blind: bool) -> None:
+        services = self.services()
+        table_id = self.table_id(catalog, name, services)
+        head = head_of(self.world, table_id)
+        stamp = max(self.world.clock.now_ms(), head.last_ict + 1)
+        info = delta.info(f"{catalog}-{name}-{stamp}", stamp, isBlindAppend=blind)
+        content = delta.lines(info, *actions)
+        request = CommitRequest(table_id, head.latest + 1, base=head.latest, content=content)
+        assert isinstance(services.ratifier.commit(request), Ratified)
+
+    def shown(self, catalog: str) -> dict[str, set[str]]:
+        return self.main if catalog == "main" else cast("dict[str, set[str]]", self.dev)
+
+    def append(self, catalog: str, name: str) -> None:
+        file = f"f{self.world.clock.now_ms()}"
+        self.commit(catalog, name, delta.add(file), blind=True)
+        self.shown(catalog)[name].add(file)
+
+    def delete(self, catalog: str, name: str) -> None:
+        """Deletes a file; on the branch one that its base had."""
+        there = self.shown(catalog)[name] & (self.base[name] if catalog == BRANCH else self.main[name])
+        if there:
+            file = self.random.choice(sorted(there))
+            path = f"../../{self.path_in_base[file]}" if catalog == BRANCH else self.paths()[file]
+            self.commit(catalog, name, delta.remove(path), blind=False)
+            self.shown(catalog)[name].discard(file)
+
+    def paths(self) -> dict[str, str]:
+        """The paths of the catalog's files by their names: those that a branch wrote are in its
+        folder."""
+        found = {}
+        for table_id in self.ids.values():
+            head = head_of(self.world, table_id)
+            self.services().publisher.publish(table_id)
+            state = open_state(self.world.storages.open(head.location), head_of(self.world, table_id).floor)
+            found |= {file.path.rpartition("/")[2]: file.path for file in state.files()}
+        return found
+
+    # -- branches -----------------------------------------------------------------------------------------------------
+
+    def faulty(self) -> Services:
+        how = self.random.choice((*CRASHES, *LOSSES))
+        return self.services(Faulty(self.world, self.random.randint(1, 14), how).world)
+
+    def has_branch(self) -> bool:
+        try:
+            self.services().open_catalog.branches.get("main", "dev")
+        except NotFound:
+            assert f"test/catalog/{BRANCH}" not in self.world.refs.rows, "name and row go together"
+            return False
+        return True
+
+    def branch(self) -> None:
+        with contextlib.suppress(Crash, OutcomeUnknown, StorageFault):
+            self.faulty().open_catalog.branches.create("main", "dev")
+        if self.has_branch():
+            self.dev = {name: set(files) for name, files in self.main.items()}
+            self.base = {name: set(files) for name, files in self.main.items()}
+            self.path_in_base = self.paths()
+
+    def promote(self) -> None:
+        assert self.dev is not None
+        services = self.faulty() if self.random.random() < 0.6 else self.services()
+        raced = self.random.choice(("main", BRANCH))
+        name = self.random.choice(TABLES)
+        for _ in range(self.random.choice((0, 0, 1, 2))):
+            before_write(self.world, self.random.randint(1, 8), lambda: self.append(raced, name))
+        refused = ""
+        try:
+            Promoter(services.open_catalog, services.groups).promote("main", "dev")
+        except (Crash, OutcomeUnknown, StorageFault):
+            pass
+        except StateConflict as error:
+            refused = error.type
+        finally:
+            stop_races(self.world)
+        conflicts = self._conflicts()
+        assert conflicts or refused != ErrorType.BRANCH_CONFLICT
+        if self.has_branch():
+            return
+        assert not conflicts
+        for name in TABLES:
+            gone = self.base[name] - self.dev[name]
+            self.main[name] = (self.main[name] - gone) | (self.dev[name] - self.base[name])
+        self._end()
+        self.promoted += 1
+
+    def drop(self) -> None:
+        with contextlib.suppress(Crash, OutcomeUnknown, StorageFault, StateConflict):
+            self.faulty().open_catalog.branches.drop("main", "dev")
+        if not self.has_branch():
+            self._end()
+        else:  # tables that are gone already
+            services = self.services()
+            services.open_catalog.branches.drop("main", "dev")
+            self._end()
+
+    def _end(self) -> None:
+        self.dev = None
+        self.base = {}
+
+    def _conflicts(self) -> bool:
+        """Whether the catalog and the branch cannot be put together."""
+        assert self.dev is not None
+        for name in TABLES:
+            mine = self.base[name] - self.dev[name]
+            theirs = self.base[name] - self.main[name]
+            if mine & theirs:
+                return True
+            if mine and self.main[name] - self.base[name]:
+                return True
+        return False
+
+    def step(self) -> None:
+        name = self.random.choice(TABLES)
+        choices: list[Any] = [lambda: self.append("main", name), lambda: self.delete("main", name)]
+        if self.dev is None:
+            choices += [self.branch] * 2
+        else:
+            choices += [lambda: self.append(BRANCH, name), lambda: self.delete(BRANCH, name)]
+            choices += [self.promote, self.promote, self.drop] if self.random.random() < 0.5 else []
+        self.random.choice(choices)()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_i28_a_branch_is_promoted_as_a_whole_or_not_at_all_wherever_a_process_dies(seed: int) -> None:
+    lake = Lake(seed)
+    for _ in range(25):
+        lake.step()
+        lake.check()
+
+
+def test_i28_the_runs_promote_branches() -> None:
+    lakes = [Lake(seed) for seed in range(12)]
+    for lake in lakes:
+        for _ in range(25):
+            lake.step()
+    assert sum(lake.promoted for lake in lakes) > 5

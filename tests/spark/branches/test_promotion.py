@@ -1,0 +1,83 @@
+"""Spark writes to a branch as to any catalog; a promotion makes it the catalog's (I28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import turnstile_spark
+
+TRACKED = (
+    "PARTITIONED BY (p) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true',"
+    " 'delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true')"
+)
+
+
+@pytest.fixture
+def dev(spark: Any, server: Any, name: str) -> Iterator[Any]:
+    """A branch of the test's own; it is made by ``dev()``, which returns its lake."""
+    branch = f"b{name.rpartition('.')[2]}"
+    lakes: list[Any] = []
+    with server.client() as api:
+
+        def make() -> Any:
+            made = api.post("/v1/catalogs/main/branches", json={"name": branch})
+            assert made.status_code == 201, made.text
+            lakes.append(turnstile_spark.attach(spark, "dev", server.url, catalog=f"main@{branch}"))
+            return lakes[0]
+
+        def promote() -> dict[str, Any]:
+            done = api.post(f"/v1/catalogs/main/branches/{branch}/promote", json={})
+            assert done.status_code == 200, done.text
+            return dict(done.json())
+
+        make.promote = promote  # type: ignore[attr-defined]
+        yield make
+        for lake in lakes:
+            lake.detach()
+        api.delete(f"/v1/catalogs/main/branches/{branch}")
+
+
+def test_i28_spark_changes_a_branch_and_the_catalog_shows_it_after_the_promotion(
+    lake: Any, sql: Any, dev: Any, name: str
+) -> None:
+    sql(f"CREATE TABLE lake.{name} (id BIGINT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    sql(f"INSERT INTO lake.{name} SELECT id FROM range(5)")
+    dev()
+    sql(f"DELETE FROM dev.{name} WHERE id = 2")
+    sql(f"INSERT INTO dev.{name} VALUES (10)")
+    assert (sql.ids(f"dev.{name}"), sql.ids(f"lake.{name}")) == ([0, 1, 3, 4, 10], [0, 1, 2, 3, 4])
+    assert dev.promote()["tables"][0]["operations"] == ["DELETE", "WRITE"]
+    assert sql.ids(f"lake.{name}") == [0, 1, 3, 4, 10]
+    assert [row.operation for row in sql(f"DESCRIBE HISTORY lake.{name}")][:2] == ["PROMOTE BRANCH", "WRITE"]
+
+
+@pytest.mark.slow
+def test_i28_rows_ids_and_changes_of_every_statement_are_kept_by_a_promotion(
+    lake: Any, sql: Any, dev: Any, name: str
+) -> None:
+    sql(f"CREATE TABLE lake.{name} (id BIGINT, p STRING) {TRACKED}")
+    sql(f"INSERT INTO lake.{name} SELECT id, 'a b%' || (id % 2) FROM range(20)")
+    sql(f"DELETE FROM lake.{name} WHERE id = 3")
+    dev()
+    sql(f"INSERT INTO dev.{name} VALUES (100, 'x')")
+    sql(f"DELETE FROM dev.{name} WHERE id = 5")
+    sql(f"UPDATE dev.{name} SET id = id + 1000 WHERE id = 7")
+    sql(f"MERGE INTO dev.{name} t USING (SELECT 8L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    sql(f"ALTER TABLE dev.{name} RENAME COLUMN p TO q")
+    sql(f"CREATE TABLE dev.{name}_made AS SELECT id FROM range(3)")
+    tracked = "SELECT id, q, _metadata.row_id FROM {}"
+    before = sql.values(tracked.format(f"dev.{name}"))
+    assert [row.version for row in sql(f"DESCRIBE HISTORY dev.{name}")] == [7, 6, 5, 4, 3, 2]
+    dev.promote()
+    assert sql.values(tracked.format(f"lake.{name}")) == before
+    changes = sql(f"SELECT _change_type, id FROM table_changes('lake.{name}', 3)")
+    found = sorted((row[0], row.id) for row in changes)
+    assert found == [("delete", 5), ("delete", 7), ("delete", 8), ("insert", 100), ("insert", 1007)]
+    sql(f"INSERT INTO lake.{name}_made VALUES (5)")
+    sql(f"OPTIMIZE lake.{name}")
+    sql(f"DELETE FROM lake.{name} WHERE id = 100")
+    assert sql.ids(f"lake.{name}_made") == [0, 1, 2, 5]
+    assert len(sql.ids(f"lake.{name}")) == len(before) - 1
