@@ -309,6 +309,15 @@ MODULES: Final = {
     "turnstile.planning.core.shown_rows": Mutated(
         ("unit/planning/test_shown_rows.py", "unit/ingest/test_properties.py"), writes=False, decides=True
     ),
+    "turnstile.branches.core.net_change": Mutated(
+        ("unit/branches/test_net_change.py", "functional/branches"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.branches.core.paths": Mutated(("unit/branches/test_net_change.py",), writes=False, decides=True),
+    "turnstile.branches.core.differences": Mutated(("functional/branches",), writes=False, decides=True),
+    "turnstile.catalog.core.branches": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
+    "turnstile.catalog.branches": Mutated(
+        ("functional/branches", "unit/gc/test_branches.py"), writes=True, decides=True, guards=True
+    ),
     "turnstile_rows.reading": Mutated(_READ, writes=False, decides=True),
     "turnstile_rows.vectors": Mutated(_READ, writes=False, decides=True, guards=True),
     "turnstile_rows.shapes": Mutated(_READ, writes=False, decides=True),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.access.realm import Realm
 from tests.support.fakes import delta
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, PlansApi, refused
 
@@ -288,3 +289,117 @@ def test_i28_a_table_created_on_a_branch_is_the_catalogs_after_its_promotion(sit
     assert (loaded["table_id"], loaded["latest"]) == (staged["table_id"], 1)
     site.add_files(staged["table_id"], add("y"))
     assert site.http.delete(DEFAULT + "/tables/n").status == 204
+
+
+# -- listings and bounds ----------------------------------------------------------------------------------------------
+
+
+def test_i28_a_listed_table_of_a_branch_has_an_id_that_leads_nowhere_until_it_has_a_log_of_its_own(
+    site: PlansApi,
+) -> None:
+    id = site.create("t")["table_id"]
+    branched(site)
+    listing = f"{DEV_DEFAULT}/tables"
+    (listed,) = site.http.get(listing).json["tables"]
+    assert listed["table_id"] != id
+    refused(site.commits.get(f"/v1/tables/{listed['table_id']}/head"), 404, "NoSuchTable")
+    described = site.http.get(f"{listing}/t/entry").json
+    assert described["table_id"] == listed["table_id"]
+    mine = own(site)["table_id"]
+    (listed,) = site.http.get(listing).json["tables"]
+    assert listed["table_id"] == mine == site.http.get(f"{listing}/t/entry").json["table_id"]
+    (listed,) = site.http.get(DEFAULT + "/tables").json["tables"]
+    assert listed["table_id"] == id
+
+
+def test_an_external_table_of_a_branch_is_that_of_its_catalog(site: PlansApi) -> None:
+    unity = "/api/2.1/unity-catalog"
+    made = site.http.post(
+        f"{unity}/tables",
+        {
+            "name": "ext", "catalog_name": "main", "schema_name": "default", "table_type": "EXTERNAL",
+            "data_source_format": "PARQUET", "storage_location": "file:///elsewhere/ext", "columns": [],
+        },
+    )  # fmt: skip
+    assert made.status == 200, made.text
+    branched(site)
+    listed = site.http.get(f"{unity}/tables", catalog_name="main@dev", schema_name="default").json["tables"]
+    assert [table["table_id"] for table in listed] == [made.json["table_id"]]
+    shown = site.http.get(f"{unity}/tables/main@dev.default.ext")
+    assert (shown.status, shown.json["storage_location"]) == (200, "file:///elsewhere/ext"), shown.text
+    assert promoted(site)["seq"] is None
+
+
+def test_bounds_of_names_comments_and_days(site: PlansApi) -> None:
+    longest = "x" * (255 - len("main@"))
+    assert site.http.post(BRANCHES, {"name": longest, "days": 366}).status == 201
+    refused(site.http.post(BRANCHES, {"name": longest + "x"}), 400, "InvalidRequest", "name")
+    refused(site.http.post(BRANCHES, {"name": "dev", "days": 367}), 400, "InvalidRequest", "days")
+    refused(site.http.post(BRANCHES, {"name": "dev", "comment": "x" * 40_000}), 413, "TooLarge", "comment")
+    branched(site)
+    for days in (0, 367):
+        refused(site.http.patch(BRANCHES + "/dev", {"days": days}), 400, "InvalidRequest", "days")
+    refused(site.http.patch(BRANCHES + "/none", {"days": 3}), 404, "NoSuchBranch", "branch")
+    refused(site.http.get(BRANCHES + "/@dev"), 404, "NoSuchBranch", "branch")
+
+
+def test_a_branch_shows_the_catalog_as_of_the_moment_that_it_is_made_from(site: PlansApi) -> None:
+    id = site.create("t")["table_id"]
+    site.add_files(id, add("a"))
+    then = site.world.clock.now_ms()
+    site.add_files(id, add("b"))
+    site.create("later")
+    made = branched(site, **{"from": {"time": then}})
+    assert names(site, "main@dev") == ["t"]
+    assert (own(site)["latest"], made["at"]) == (1, then * 1000)
+    refused(site.http.post(BRANCHES, {"name": "x", "from": {"seq": 99}}), 404, "NoSuchCatalogCommit", "from.seq")
+    refused(site.http.post(BRANCHES, {"name": "x", "from": "tail"}), 400, "InvalidRequest")
+
+
+def test_a_catalog_with_branches_is_not_dropped(site: PlansApi) -> None:
+    unity = "/api/2.1/unity-catalog/catalogs"
+    branched(site)
+    answer = site.http.delete(f"{unity}/main", force="true")
+    assert (answer.status, "main@dev" in answer.text) == (409, True) or answer.status == 400, answer.text
+    assert site.http.get(f"{unity}/main@dev").json["name"] == "main@dev"
+    assert [one["name"] for one in site.http.get("/v1/catalogs").json["catalogs"]] == ["main"]
+    assert site.http.delete(f"{unity}/main@dev").status == 400
+    assert site.http.get(BRANCHES + "/dev").status == 200
+
+
+def test_clones_are_made_in_the_catalog_alone(site: PlansApi) -> None:
+    site.create("t")
+    branched(site)
+    clone = site.http.post("/v1/catalogs/main@dev/clones", {"from": "default.t", "to": "default.u"})
+    refused(clone, 400, "InvalidRequest", "catalog")
+
+
+def test_many_own_tables_are_dropped_with_their_branch(site: PlansApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.catalog.branches.TABLES_PER_CHANGE", 2)
+    ids = []
+    for number in range(5):
+        site.create(f"t{number}")
+    branched(site)
+    for number in range(5):
+        ids.append(own(site, f"t{number}")["table_id"])
+    assert site.http.delete(BRANCHES + "/dev").status == 204
+    assert {site.commits.get(f"/v1/tables/{id}/head").json["state"] for id in ids} == {"dropped"}
+    assert names(site) == [f"t{number}" for number in range(5)]
+
+
+def test_i12_the_creator_owns_a_branch_and_the_owner_of_the_catalog_may_do_all_on_it() -> None:
+    realm = Realm()
+    realm.own("catalog", "main", "olga")
+    for right in ("USE CATALOG", "USE SCHEMA", "SELECT"):
+        realm.grant("catalog", "main", "bob", right)
+    made = realm.ask("bob", "POST", BRANCHES, {"name": "dev"})
+    assert (made.status, made.json["owner"]) == (201, "bob"), made.text
+    assert realm.ask("bob", "POST", DEV, {"name": "made"}).status == 201
+    assert realm.ask("olga", "POST", DEV, {"name": "of_olga"}).status == 201
+    assert realm.ask("bob", "POST", NAMESPACES, {"name": "made"}).status == 403
+    assert realm.ask("bob", "POST", BRANCHES + "/dev/promote", {}).status == 403
+    assert realm.ask("bob", "GET", BRANCHES + "/dev/diff").status == 200
+    assert realm.ask("eve", "GET", BRANCHES + "/dev/diff").status == 403
+    assert realm.ask("eve", "DELETE", BRANCHES + "/dev").status == 403
+    assert realm.ask("olga", "POST", BRANCHES + "/dev/promote", {}).status == 200
+    assert realm.ask("olga", "POST", BRANCHES, {"name": "dev"}).status == 403, "she may not read all of it"
