@@ -149,3 +149,20 @@ def test_a_commit_to_a_table_of_a_promoted_branch_is_refused(site: Site) -> None
     with pytest.raises((Conflict, Exception), match=r"dropped"):
         dev.append(rows(2))
     assert ids(main.read()) == [1]
+
+
+def test_i10_an_iceberg_table_of_the_catalog_is_not_dropped_on_a_branch(site: Site) -> None:
+    main = site.iceberg()
+    main.create_table("default.b_ice", rows().schema).append(rows(1))
+    site.branch()
+    dev = site.iceberg("main@dev")
+    for drop in (dev.drop_table, dev.purge_table):
+        with pytest.raises(Exception, match=r"a branch does not drop these"):
+            drop("default.b_ice")
+    dev.create_table("default.b_ice2", rows().schema)
+    answer = site.api.delete("/v1/catalogs/main/branches/dev")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (409, "NamespaceNotEmpty")
+    dev.drop_table("default.b_ice2")
+    assert site.api.delete("/v1/catalogs/main/branches/dev").status_code == 204
+    assert ids(main.load_table("default.b_ice").scan().to_arrow()) == [1]
+    main.drop_table("default.b_ice")

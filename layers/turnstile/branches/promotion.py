@@ -22,43 +22,41 @@ from typing import Final
 
 import msgspec
 
-from turnstile.branches.core.differences import Difference, differences
+from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
+from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.net_change import (
     PROMOTE,
     NetChange,
     RowIds,
     commit_lines,
-    conflict_of,
     key_of,
     moved_change,
 )
 from turnstile.branches.core.paths import Action, BranchPaths
-from turnstile.catalog.branches import TABLES_PER_CHANGE, base_of
+from turnstile.catalog.branches import TABLES_PER_CHANGE
 from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
-from turnstile.catalog.core.branches import FOLDER, is_inherited
-from turnstile.catalog.core.entities import NAMESPACE, TABLE, Entity, IcebergTable, IcebergView, Table
+from turnstile.catalog.core.branches import FOLDER
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, IcebergTable, IcebergView, Table
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.paths import key_of as key_of_path
 from turnstile.catalog.core.rows import drop_branch
-from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.history.core import NamedSnapshot, snapshot_path
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.commits import pieces_of
-from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.writes.state import adopt_head, drop_published_head, hand_over_head
-from turnstile.delta.log.lines import commit_lines as lines_of_commit
 from turnstile.delta.proposals import CommitRequest, GroupRequest
 from turnstile.delta.transactions.groups import GroupRatifier
-from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, StorageFault, TurnstileError
+from turnstile.rights.grants import Access
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
 from turnstile.store.core.locations import normalise
-from turnstile.store.core.names import published_path, staged_file, staged_path
+from turnstile.store.core.names import staged_file, staged_path
 from turnstile.store.core.writes import Change, Clause, Equals, Erase, Row, Set, Write
-from turnstile.store.ports import PIECE_BYTES, World
+from turnstile.store.ports import World
 
 _ATTEMPTS: Final = 10
 CONFLICTS_MAX: Final = 50
@@ -113,29 +111,6 @@ class Promoted(msgspec.Struct, frozen=True):
     names: list[ChangedName]
 
 
-class _Table(msgspec.Struct, frozen=True):
-    """A table of the branch whose log has commits, or that was read for a change of its name."""
-
-    path: Path
-    entity: Table
-    own: TableHead
-    theirs: TableHead
-    change: NetChange
-    conflict: str | None
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """A promotion as of one read of both trees."""
-
-    base: NamedSnapshot
-    base_tree: Tree
-    branch: Tree
-    catalog: Tree
-    names: list[Difference]
-    tables: list[_Table]
-    conflicts: list[str]
-
-
 class Promoter:
     """Compares branches with their catalogs, and promotes them. One per request."""
 
@@ -143,13 +118,14 @@ class Promoter:
         self._services = catalog
         self._world: World = catalog.world
         self._store = catalog.reader.store
+        self._comparer = Comparer(catalog)
         self._groups = groups
         self._principal = principal
 
     def changes(self, catalog: str, name: str) -> BranchChanges:
         """Returns the changes of a branch. Costs the reads of the commits of its tables. Raises
         NotFound, UnsupportedTable, StorageFault."""
-        plan = self._plan(catalog, name)
+        plan = self._comparer.compare(catalog, name)
         tables = [_table_change(table) for table in plan.tables if not table.change.is_empty]
         return BranchChanges(tables, _names(plan), plan.conflicts[:CONFLICTS_MAX])
 
@@ -165,7 +141,7 @@ class Promoter:
             OutcomeUnknown: it may have been promoted; if so, the branch is gone.
         """
         for _ in range(_ATTEMPTS):
-            plan = self._plan(catalog, name)
+            plan = self._comparer.compare(catalog, name)
             if plan.conflicts:
                 raise _conflict(plan)
             if self._return_unchanged(plan):
@@ -190,102 +166,7 @@ class Promoter:
                 return Promoted(plan.base.branch, outcome.seq, tables, _names(plan))
         raise _busy(name)
 
-    # -- reading ------------------------------------------------------------------------------------------------------
-
-    def _plan(self, catalog: str, name: str) -> _Plan:
-        reader = self._services.reader
-        present = reader.current(catalog)
-        base = base_of(present, self._store, name)
-        branch = reader.current(base.branch)
-        base_tree = self._store.tree(present.catalog, base.head)
-        names = differences(base_tree, branch)
-        conflicts: list[str] = []
-        tables: list[_Table] = []
-        left: list[Difference] = []
-        for each in names:
-            table = self._own_table(branch, each)
-            if table is None or table.origin is None:
-                left.append(each)
-                continue
-            if each.before is None or each.before.table_id != table.origin.source:
-                conflicts.append(
-                    f"'{dotted_name(*each.path)}' was renamed on the branch: rename it in the catalog instead"
-                )
-                continue
-            tables.append(self._table(each.path, table))
-        conflicts += [table.conflict for table in tables if table.conflict is not None]
-        for each in names:
-            reason = self._name_conflict(each, present)
-            if reason is not None:
-                conflicts.append(reason)
-        return _Plan(base, base_tree, branch, present, left, tables, conflicts)
-
-    def _own_table(self, branch: Tree, difference: Difference) -> Table | None:
-        entry = difference.after
-        if entry is None or entry.kind != TABLE or is_inherited(branch, entry):
-            return None
-        entity = self._store.entity(branch.catalog, entry.obj)
-        return entity if isinstance(entity, Table) and entity.external is None else None
-
-    def _name_conflict(self, each: Difference, present: Tree) -> str | None:
-        """Why a name cannot be changed in the catalog as the branch did."""
-        now = present.find(each.path)
-        name = dotted_name(*each.path)
-        if each.before is None:
-            return None if now is None else f"'{name}' was created in the catalog, too"
-        if now is None:
-            return f"'{name}' was dropped in the catalog"
-        if now.obj != each.before.obj:
-            return f"'{name}' was changed in the catalog, too"
-        if each.after is None and each.of not in (TABLE, NAMESPACE):
-            return f"'{name}' is an Iceberg table or view that the branch drops: drop it in the catalog instead"
-        return None
-
-    def _table(self, path: Path, entity: Table) -> _Table:
-        """Reads the net change of a table, and compares it with the catalog's."""
-        assert entity.origin is not None
-        name = dotted_name(*path)
-        own = self._publish(entity.table_id, name)
-        change = self._net_change(own, entity.origin.version)
-        theirs = self._publish(entity.origin.source, name)
-        if change.is_empty:
-            return _Table(path, entity, own, theirs, change, None)
-        since = self._net_change(theirs, entity.origin.version)
-        paths = BranchPaths(f"{FOLDER}/{own.table_id}")
-        conflict = conflict_of(moved_change(change, paths), since, name)
-        if theirs.state != ACTIVE:
-            conflict = f"'{name}' is {theirs.state} in the catalog"
-        return _Table(path, entity, own, theirs, change, conflict)
-
-    def _publish(self, table_id: str, name: str) -> TableHead:
-        """Publishes everything ratified of a table. Returns its HEAD after that."""
-        row = self._world.refs.read(self._world.space.table(table_id))
-        head = TableHead.from_row(row) if row is not None else None
-        if head is not None and head.floor < head.latest:
-            result = self._services.publisher.publish(table_id)
-            row = self._world.refs.read(head.key)
-            head = TableHead.from_row(row) if row is not None else None
-            if head is None or head.floor < head.latest:
-                what = result.problem.message if result.problem else "it is being written"
-                raise StorageFault(f"'{name}' is not published yet: {what}", remedy="send the request again")
-        if head is None:
-            raise StorageFault(f"the HEAD of '{name}' is gone", remedy="drop the table on the branch")
-        return head
-
-    def _net_change(self, head: TableHead, base: int) -> NetChange:
-        storage = self._world.storages.open(head.location)
-        change = NetChange()
-        for version in range(base + 1, head.latest + 1):
-            path = published_path(version)
-            file = storage.read(path, PIECE_BYTES)
-            if file is None:
-                problem = f"version {version} of '{head.name}' is not in its log any more"
-                raise StateConflict(ErrorType.VERSIONS_GONE, problem, remedy="make a new branch, and change it again")
-            lines = lines_of_commit(pieces_of(storage, path, *file), version)
-            change.take(version, (msgspec.json.decode(line) for line in lines))
-        return change
-
-    def _return_unchanged(self, plan: _Plan) -> bool:
+    def _return_unchanged(self, plan: Comparison) -> bool:
         """Makes tables without commits of their own the catalog's again, so that they take no part
         in the promotion. Returns whether there were some."""
         tables = [table for table in plan.tables if table.change.is_empty][:TABLES_PER_CHANGE]
@@ -304,12 +185,12 @@ class Promoter:
             if failed:
                 raise _busy(plan.base.branch)
 
-        self._services.committer.commit(plan.base.branch, change, on_rejected=on_rejected)
+        self._services.steps.commit(plan.base.branch, change, on_rejected=on_rejected)
         return True
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _commit(self, plan: _Plan, table: _Table) -> CommitRequest:
+    def _commit(self, plan: Comparison, table: ComparedTable) -> CommitRequest:
         """Returns the commit of a table in the catalog."""
         theirs = table.theirs
         version = theirs.latest + 1
@@ -342,7 +223,7 @@ class Promoter:
             configuration[UUID_PROPERTY] = own
         return {**body, "id": stored.get("id"), "configuration": configuration}
 
-    def _info(self, plan: _Plan, table: _Table, moved: NetChange, now: int) -> Action:
+    def _info(self, plan: Comparison, table: ComparedTable, moved: NetChange, now: int) -> Action:
         ict = max(now, table.theirs.last_ict + 1)
         first, last = table.change.versions or (0, 0)
         return {
@@ -365,29 +246,28 @@ class Promoter:
             "txnId": self._world.ids.uuid(),
         }
 
-    def edit(self, plan: _Plan, view: View) -> Edit:
+    def edit(self, plan: Comparison, view: View) -> Edit:
         """Returns the change of the catalog, for one of its trees. Raises StateConflict."""
-        for each in plan.names:
-            reason = self._name_conflict(each, view.tree)
-            if reason is not None:
-                raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
+        reasons = self._comparer.name_conflicts(plan, view.tree)
+        if reasons:
+            raise _conflict(msgspec.structs.replace(plan, conflicts=reasons))
         now = self._world.clock.now_ms()
         catalog = view.tree.catalog
         put: dict[Path, Entity] = {}
         removed: list[Path] = [snapshot_path(plan.base.name)]
         writes: list[Write] = [drop_branch(self._services.reader.key(plan.base.branch), plan.branch.head)]
         for each in plan.names:
-            if each.after is not None:
-                entity = self._store.entity(plan.branch.catalog, each.after.obj)
-                put[_written_path(each.path, entity)] = entity
-                if each.before is None:
-                    writes += self._adopt_rows(catalog, each.path, entity, view, now)
-            elif each.of == TABLE:
-                removed.append(each.path)
+            if each.of == TABLE and each.kind in ("dropped", "replaced"):
                 writes.append(self._drop_table(each, plan, now))
-            else:
-                self._require_empty(plan, each, view)
+            if each.after is None:
                 removed.append(each.path)
+                if each.of == NAMESPACE:
+                    self._require_empty(plan, each, view)
+                continue
+            entity = self._store.entity(plan.branch.catalog, each.after.obj)
+            put[_written_path(each.path, entity)] = _with_rights(entity, self._present(view, each.path))
+            if each.kind in ("created", "replaced"):
+                writes += self._adopt_rows(catalog, each.path, entity, now)
         for table in plan.tables:
             writes.append(hand_over_head(table.own, now))
             writes.append(self._free(table.own))
@@ -398,7 +278,11 @@ class Promoter:
         message = f"promote branch {plan.base.branch}: {commits} tables, {len(plan.names)} names"
         return Edit(message, put=put, remove=tuple(removed), writes=tuple(writes))
 
-    def _adopt_rows(self, catalog: str, path: Path, entity: Entity, view: View, now: int) -> Iterator[Write]:
+    def _present(self, view: View, path: Path) -> Entity | None:
+        entry = view.tree.find(path)
+        return None if entry is None else view.entity(entry.obj)
+
+    def _adopt_rows(self, catalog: str, path: Path, entity: Entity, now: int) -> Iterator[Write]:
         """The writes by which the rows of an entity of the branch become the catalog's."""
         space = self._world.space
         name = dotted_name(catalog, *path)
@@ -411,17 +295,17 @@ class Promoter:
             case Table(clone=None) | IcebergTable() | IcebergView():
                 yield _of_catalog(space.location(normalise(entity.location)), entity.table_id, catalog)
 
-    def _drop_table(self, each: Difference, plan: _Plan, now: int) -> Write:
+    def _drop_table(self, each: Difference, plan: Comparison, now: int) -> Write:
         """The drop of a table that the branch dropped; refused if it got commits since the base."""
         assert each.before is not None
         name = dotted_name(*each.path)
-        head = self._publish(each.before.table_id, name)
+        head = self._comparer.publish(each.before.table_id, name)
         if head.last_ict > plan.base.at // 1000:
             reason = f"'{name}' was dropped on the branch and got version {head.latest} in the catalog"
             raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
         return drop_published_head(head, now)
 
-    def _require_empty(self, plan: _Plan, each: Difference, view: View) -> None:
+    def _require_empty(self, plan: Comparison, each: Difference, view: View) -> None:
         gone = {one.path for one in plan.names if one.after is None}
         kept = next((key for key, _ in view.tree.subtree(each.path) if path_of(key) not in gone), None)
         if kept is not None:
@@ -437,7 +321,7 @@ class Promoter:
 class _Names:
     """The change of the catalog in one promotion."""
 
-    def __init__(self, promoter: Promoter, plan: _Plan) -> None:
+    def __init__(self, promoter: Promoter, plan: Comparison) -> None:
         self._promoter = promoter
         self._plan = plan
 
@@ -448,6 +332,15 @@ class _Names:
 def _busy(branch: str) -> StateConflict:
     problem = f"branch '{branch}', or a table that it changes, was written faster than it could be promoted"
     return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send the request again", retry_after_ms=1_000)
+
+
+def _with_rights(entity: Entity, present: Entity | None) -> Entity:
+    """Returns an entity of a branch with the rights that the catalog's ``present`` one has; of a
+    new one its owner alone. Grants on a branch are for the branch."""
+    if isinstance(entity, Catalog | NamedSnapshot):
+        return entity
+    access = getattr(present, "access", None) or Access(entity.access.owner)
+    return msgspec.structs.replace(entity, access=access)
 
 
 def _on_rejected(failed: Mapping[int, Row | None]) -> None:
@@ -465,7 +358,7 @@ def _written_path(path: Path, entity: Entity) -> Path:
     return (*path[:-1], entity.name)
 
 
-def _table_change(table: _Table, version: int | None = None) -> ChangedTable:
+def _table_change(table: ComparedTable, version: int | None = None) -> ChangedTable:
     assert table.entity.origin is not None
     change = table.change
     return ChangedTable(
@@ -480,11 +373,11 @@ def _table_change(table: _Table, version: int | None = None) -> ChangedTable:
     )
 
 
-def _names(plan: _Plan) -> list[ChangedName]:
+def _names(plan: Comparison) -> list[ChangedName]:
     return [ChangedName(dotted_name(*each.path), each.of, each.kind) for each in plan.names]
 
 
-def _conflict(plan: _Plan) -> StateConflict:
+def _conflict(plan: Comparison) -> StateConflict:
     count = len(plan.conflicts)
     problem = f"branch '{plan.base.branch}' cannot be promoted: {'; '.join(plan.conflicts[:3])}"
     remedy = "make a new branch, and do there again what is in conflict"

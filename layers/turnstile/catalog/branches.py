@@ -3,11 +3,12 @@
     create    1  the first commit of the branch: an obj, with the index of the base
               2  one change of the catalog: the base gets a name, ``@dev``, which keeps everything
                  that the branch shows from gc and vacuums, and the branch gets its row
-    drop      1  the branch's own Delta tables are dropped, up to ``TABLES_PER_CHANGE`` a change
-              2  one change of the catalog: the base loses its name, and the row is erased
+    drop      1  one change of the catalog: from now on the branch can only be dropped
+              2  the branch's own Delta tables are dropped, up to ``TABLES_PER_CHANGE`` a change
+              3  one change of the catalog: the base loses its name, and the row is erased
 
-A crash before step 2 leaves an obj that gc collects, or a branch with fewer tables, which is
-dropped again.
+A crash before the last step leaves an obj that gc collects, or a branch that is dropped again, by
+gc after its end.
 """
 
 from __future__ import annotations
@@ -32,8 +33,15 @@ from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.writes.state import drop_head
 from turnstile.rights.grants import GRANTABLE, Access, GrantChange, Securable, apply_changes
-from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
-from turnstile.store.core.names import check_comment
+from turnstile.store.core.errors import (
+    AlreadyExists,
+    ErrorType,
+    InvalidRequest,
+    NotFound,
+    StateConflict,
+    UnsupportedTable,
+)
+from turnstile.store.core.names import BRANCH_SIGN, branched_catalog, check_comment, is_branch
 from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.ports import World
 
@@ -66,12 +74,16 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 class Branches:
-    """The branches of catalogs."""
+    """The branches of catalogs. ``steps`` commits the changes of a request before its last one,
+    which ``committer`` remembers under the key of the request."""
 
-    def __init__(self, world: World, reader: CatalogReader, committer: Committer, as_of_reader: AsOfReader) -> None:
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, as_of_reader: AsOfReader, steps: Committer
+    ) -> None:
         self._world = world
         self._reader = reader
         self._committer = committer
+        self._steps = steps
         self._as_of_reader = as_of_reader
 
     def create(
@@ -163,6 +175,8 @@ class Branches:
         """Drops a branch with everything that was changed on it. Raises NotFound; StateConflict:
         it has Iceberg tables or views of its own, or something was changed on it meanwhile."""
         full = self.get(catalog, name).full_name
+        self._require_no_iceberg(self._reader.current(full))
+        self._begin_drop(catalog, name)
         while self._drop_tables(full):
             pass
 
@@ -175,6 +189,15 @@ class Branches:
             return Edit(f"drop branch {base.branch}", remove=(snapshot_path(base.name),), writes=(gone,))
 
         self._committer.commit(catalog, change)
+
+    def _begin_drop(self, catalog: str, name: str) -> None:
+        def change(view: View) -> Edit | None:
+            base = self._base(view.tree, name)
+            ending = msgspec.structs.replace(base, dropping=True, until=min(base.until, self._world.clock.now_ms()))
+            put = {snapshot_path(base.name): ending}
+            return None if base.dropping else Edit(f"begin to drop branch {base.branch}", put=put, more=True)
+
+        self._steps.commit(catalog, change)
 
     def _drop_tables(self, full: str) -> bool:
         """Drops some of the branch's own Delta tables; returns whether there may be more."""
@@ -197,13 +220,13 @@ class Branches:
             for position, row in failed.items():
                 raise not_active(dotted_name(full, *dropped[position]), row)
 
-        self._committer.commit(full, change, on_rejected=on_rejected)
+        self._steps.commit(full, change, on_rejected=on_rejected)
         return bool(dropped)
 
     def _require_no_iceberg(self, tree: Tree) -> None:
         """Raises StateConflict for a branch with Iceberg tables or views that its catalog did not
         have: only Iceberg's API says whether their files go with them."""
-        base = self._base_tree(tree.catalog)
+        base = base_tree(self._reader, tree.catalog)
         for key, entry in tree.subtree(()):
             if entry.kind in ICEBERG_KINDS and base.find(path_of(key)) is None:
                 problem = f"'{dotted_name(tree.catalog, *path_of(key))}' is an Iceberg table or view of the branch"
@@ -213,11 +236,6 @@ class Branches:
                     field="branch",
                     remedy="drop it through the Iceberg API first",
                 )
-
-    def _base_tree(self, full: str) -> Tree:
-        catalog, _, name = full.partition("@")
-        present = self._reader.current(catalog)
-        return self._reader.store.tree(present.catalog, self._base(present, name).head)
 
     def _base(self, tree: Tree, name: str) -> NamedSnapshot:
         return base_of(tree, self._reader.store, name)
@@ -260,9 +278,24 @@ def base_of(tree: Tree, store: CatalogStore, name: str) -> NamedSnapshot:
     entry = tree.find(snapshot_path(base_name(name)))
     base = None if entry is None else store.entity(tree.catalog, entry.obj)
     if not isinstance(base, NamedSnapshot) or not base.branch:
-        remedy = f"list them: GET /v1/catalogs/{tree.catalog}/branches"
+        remedy = f"list them: turnstile branch list {tree.catalog}; it may be promoted, dropped or over"
         raise NotFound("branch", f"{tree.catalog}@{name}", field="branch", remedy=remedy)
     return base
+
+
+def base_tree(reader: CatalogReader, full: str) -> Tree:
+    """Returns the tree of the catalog that a branch was made from. Raises NotFound."""
+    catalog, _, name = full.partition(BRANCH_SIGN)
+    present = reader.without_authorizer().current(catalog)
+    return reader.store.tree(present.catalog, base_of(present, reader.store, name).head)
+
+
+def require_not_of_catalog(reader: CatalogReader, catalog: str, path: Path) -> None:
+    """Raises UnsupportedTable for the drop of an Iceberg table or view on a branch whose catalog
+    has it: its files are the catalog's."""
+    if is_branch(catalog) and base_tree(reader, catalog).find(path) is not None:
+        problem = f"'{dotted_name(catalog, *path)}' is a table or view of the catalog, and a branch does not drop these"
+        raise UnsupportedTable(problem, field="table", remedy=f"drop it in catalog '{branched_catalog(catalog)}'")
 
 
 def branch_of(tree: Tree, store: CatalogStore, name: str) -> Branch:

@@ -17,7 +17,7 @@ from turnstile.catalog.awaited import AwaitedDrops
 from turnstile.catalog.changes.commit import CatalogChange, Committer
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.core.branches import InheritedTable
+from turnstile.catalog.core.branches import InheritedTable, is_inherited
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table, is_awaited
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
@@ -172,7 +172,8 @@ class NamespaceDropper:
             for imported, _ in _tables(view, _droppable(view, path))[1]:
                 self._dropper.drop(catalog, imported[:-1], imported[-1])
                 row = None
-        tables: list[_Item] = []  # dropped by the edit, in the order of its writes
+        tables: list[_Item] = []  # dropped by the edit
+        owned: list[_Item] = []  # those with HEADs of this catalog, in the order of its writes
         last = False
 
         def change(view: View) -> Edit | None:
@@ -184,18 +185,19 @@ class NamespaceDropper:
             if imported and not tables:
                 return None
             gone = [name for name, _ in (below if last else tables)]
+            owned[:] = [(name, entry) for name, entry in tables if not is_inherited(view.tree, entry)]
             now = self._world.clock.now_ms()
             return Edit(
                 f"drop namespace {dotted_name(*path)}" + ("" if last else f": {len(tables)} tables first"),
                 remove=(*gone, path) if last else tuple(gone),
-                writes=(*(drop_head(self._world.space.table(entry.table_id), now) for _, entry in tables), *released),
+                writes=(*(drop_head(self._world.space.table(entry.table_id), now) for _, entry in owned), *released),
                 more=not last,
             )
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             for position, refused in failed.items():
-                if position < len(tables) and not is_settled(self._world, refused):
-                    raise not_active(dotted_name(catalog, *tables[position][0]), refused)
+                if position < len(owned) and not is_settled(self._world, refused):
+                    raise not_active(dotted_name(catalog, *owned[position][0]), refused)
 
         self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
         return last

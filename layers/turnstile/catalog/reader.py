@@ -32,7 +32,7 @@ from turnstile.catalog.core.tree import CatalogCommit, Tree
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound, UnsupportedTable
-from turnstile.store.core.names import is_branch
+from turnstile.store.core.names import branched_catalog, is_branch
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
@@ -156,7 +156,10 @@ class CatalogReader:
         if row is None:
             if self.authorizer is not None:
                 self.authorizer.authorize_missing(catalog)
-            raise NotFound("catalog", catalog, field="catalog", remedy="create it first, or check the name")
+            remedy = "create it first, or check the name"
+            if is_branch(catalog):
+                remedy = f"list: turnstile branch list {branched_catalog(catalog)}; it may be promoted, dropped or over"
+            raise NotFound("catalog", catalog, field="catalog", remedy=remedy)
         head = CatalogHead.from_row(row)
         if is_branch(head.name) and not head.branch_of:
             raise _name_of_branch(head.name)

@@ -16,6 +16,7 @@ import msgspec
 
 from turnstile.catalog.changes.commit import CatalogChange, Committer
 from turnstile.catalog.changes.waiting import Edit
+from turnstile.catalog.core.branches import refuse_branch
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, without_head
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted_name, is_below, key_of, path_of
@@ -132,6 +133,7 @@ class NamespaceMover:
         NotFound; AlreadyExists (a change of case only is allowed); StateConflict ``TableNotActive``
         for a table in it; TooLarge: more than ``MAX_TABLES``.
         """
+        refuse_branch(catalog, "renames of namespaces")
         check_path(path)
         check_identifier(new_name, "name")
         parent = path[:-1] if parent is None else parent

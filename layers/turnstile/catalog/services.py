@@ -62,6 +62,11 @@ class CatalogServices:
         return self.request_committer or Committer(self.world, self.reader, pause=self.pause)
 
     @cached_property
+    def steps(self) -> Committer:
+        """Commits changes of a request of several; none of them answers for its key."""
+        return Committer(self.world, self.reader, pause=self.pause)
+
+    @cached_property
     def catalogs(self) -> Catalogs:
         return Catalogs(self.world, self.reader, self.committer, self.namespace_dropper)
 
@@ -75,10 +80,7 @@ class CatalogServices:
 
     @cached_property
     def namespace_dropper(self) -> NamespaceDropper:
-        # Each table drop of a cascade is one of several changes of the request, so none of them may
-        # answer for its key.
-        step = Committer(self.world, self.reader, pause=self.pause)
-        tables = Dropper(self.world, self.reader, step, self.publisher)
+        tables = Dropper(self.world, self.reader, self.steps, self.publisher)
         return NamespaceDropper(self.world, self.reader, self.committer, tables)
 
     @cached_property
@@ -131,7 +133,7 @@ class CatalogServices:
 
     @cached_property
     def branches(self) -> Branches:
-        return Branches(self.world, self.reader, self.committer, self.as_of_reader)
+        return Branches(self.world, self.reader, self.committer, self.as_of_reader, self.steps)
 
     @cached_property
     def resetter(self) -> Resetter:

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from turnstile.catalog.branches import require_not_of_catalog
 from turnstile.catalog.changes.waiting import Edit, RejectionHandler
 from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.core.entities import (
@@ -219,6 +220,8 @@ class Tables:
         its uuid; without as ``LocationClaims.release``.
         """
         dropped: list[E] = []
+
+        require_not_of_catalog(self._context.catalog.reader, catalog, path)
 
         def change(view: View) -> Edit:
             entity = entity_at(view, path, kind)

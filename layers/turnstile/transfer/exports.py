@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.catalog.changes.waiting import Edit
+from turnstile.catalog.core.branches import refuse_branch
 from turnstile.catalog.core.entities import Table, without_head
 from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted_name
@@ -60,6 +61,7 @@ class Exporter:
     def dry_run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
         """The report of a dry run; nothing is written. Raises NotFound, or UnsupportedTable for an
         external table."""
+        refuse_branch(catalog, "exports")
         head = self._head(self._services.reader.resolve(catalog, namespace, name))
         problems = []
         try:
@@ -80,6 +82,7 @@ class Exporter:
                 not publish it and made it active again; ``TableHasClones``.
             StorageFault, OutcomeUnknown: run it again.
         """
+        refuse_branch(catalog, "exports")
         before = self._leave(self._head(self._services.reader.resolve(catalog, namespace, name)))
         try:
             head = published_head(self._world, self._services.publisher, before.table_id, before.name)

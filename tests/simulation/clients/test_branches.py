@@ -25,7 +25,7 @@ from turnstile.maintenance.state import open_state
 from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, StorageFault
 from turnstile.store.ports import World
 
-SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 10 else ()) for seed in range(100)]
+SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 8 else ()) for seed in range(100)]
 TABLES = ("a", "b", "c")
 BRANCH = "main@dev"
 
@@ -234,8 +234,8 @@ def test_i28_a_branch_is_promoted_as_a_whole_or_not_at_all_wherever_a_process_di
 
 
 def test_i28_the_runs_promote_branches() -> None:
-    lakes = [Lake(seed) for seed in range(12)]
+    lakes = [Lake(seed) for seed in range(100, 105)]
     for lake in lakes:
         for _ in range(25):
             lake.step()
-    assert sum(lake.promoted for lake in lakes) > 5
+    assert sum(lake.promoted for lake in lakes) > 2

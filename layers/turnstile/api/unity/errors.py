@@ -44,6 +44,7 @@ KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys((ErrorType.LOCATION_OWNED, ErrorType.TABLE_NOT_ACTIVE), _INVALID),
     ErrorType.STAGING_TABLE_USED: Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
     ErrorType.NAMESPACE_NOT_EMPTY: Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
+    ErrorType.HAS_BRANCH: Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
     ErrorType.UNSUPPORTED_TABLE: Kind(400, "UnsupportedTableFormatException", 400, "INVALID_ARGUMENT"),
     ErrorType.UNSUPPORTED_MEDIA_TYPE: Kind(400, "BadRequestException", 400, "INVALID_ARGUMENT"),
     ErrorType.NOT_AUTHENTICATED: Kind(401, "NotAuthorizedException", 401, "UNAUTHENTICATED"),

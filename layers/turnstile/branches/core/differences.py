@@ -12,7 +12,7 @@ from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, path_of
 from turnstile.catalog.core.tree import Tree
 
-Kind = Literal["created", "changed", "dropped"]
+Kind = Literal["created", "changed", "replaced", "dropped"]
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -25,10 +25,12 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Kind:
-        """Whether the branch created, changed or dropped the name."""
+        """Whether the branch created, changed or dropped the name, or gave it to another table."""
         if self.before is None:
             return "created"
-        return "dropped" if self.after is None else "changed"
+        if self.after is None:
+            return "dropped"
+        return "replaced" if self.after.table_id != self.before.table_id else "changed"
 
     @property
     def of(self) -> str:

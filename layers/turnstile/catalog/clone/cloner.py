@@ -30,6 +30,7 @@ from turnstile.catalog.clone.copies import (
     check_rows,
     parts_of,
 )
+from turnstile.catalog.core.branches import refuse_branch
 from turnstile.catalog.core.entities import Entity, Namespace, Table
 from turnstile.catalog.core.location_rows import HeldLocation, Location, hold
 from turnstile.catalog.core.paths import Path, check_path, dotted_name, key_of, path_of
@@ -38,8 +39,7 @@ from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.rights.grants import Access
-from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, TurnstileError
-from turnstile.store.core.names import branched_catalog, is_branch
+from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import World
 
@@ -120,9 +120,7 @@ class Cloner:
             OutcomeUnknown: it may have happened.
         """
         check_path(to, "to")
-        if is_branch(catalog):
-            remedy = f"clone in catalog '{branched_catalog(catalog)}'"
-            raise InvalidRequest(f"'{catalog}' is a branch, and has no clones", field="catalog", remedy=remedy)
+        refuse_branch(catalog, "clones")
         if source:
             check_path(source, "from")
         request = _Request(source, to) if of is None else self._of(catalog, source, to, of)

@@ -20,7 +20,7 @@ from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
 from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
-from turnstile.store.core.names import BRANCH_SIGN, NAME_BYTES_MAX, branched_catalog, check_identifier, is_branch
+from turnstile.store.core.names import BRANCH_SIGN, NAME_BYTES_MAX, branched_catalog, is_branch, is_identifier
 from turnstile.store.core.rows import ENTITY_PREFIX
 
 OWN: Final = BRANCH_SIGN
@@ -61,17 +61,22 @@ class InheritedTable(Exception):
 def full_branch_name(catalog: str, name: str) -> str:
     """Returns the name of the branch ``name`` of a catalog. Raises InvalidRequest for a name that
     is none, and for a branch of a branch."""
-    check_identifier(name, "name")
-    if is_branch(catalog):
-        remedy = f"make it of catalog '{branched_catalog(catalog)}'"
-        raise InvalidRequest(f"'{catalog}' is a branch, and has none", field="catalog", remedy=remedy)
-    if BRANCH_SIGN in name:
-        raise InvalidRequest(f"name {name!r} has '{BRANCH_SIGN}'", field="name", remedy="leave it out")
+    refuse_branch(catalog, "branches of their own")
+    if not is_identifier(name) or BRANCH_SIGN in name:
+        remedy = "use 1 to 255 letters, digits, '_' or '-'; leave the catalog's name out"
+        raise InvalidRequest(f"name {name[:300]!r} is not a valid name of a branch", field="name", remedy=remedy)
     full = f"{catalog}{BRANCH_SIGN}{name}"
     if len(full) > NAME_BYTES_MAX:
         problem = f"'{full[:40]}...' has {len(full)} characters"
         raise InvalidRequest(problem, field="name", remedy=f"{NAME_BYTES_MAX} with the catalog's name at most")
     return full
+
+
+def refuse_branch(catalog: str, what: str) -> None:
+    """Raises InvalidRequest for an operation that a branch does not have: ``what`` in the plural."""
+    if is_branch(catalog):
+        remedy = f"send it for catalog '{branched_catalog(catalog)}', or promote the branch first"
+        raise InvalidRequest(f"'{catalog}' is a branch, and branches have no {what}", field="catalog", remedy=remedy)
 
 
 def is_inherited(tree: Tree, entry: IndexEntry) -> bool:

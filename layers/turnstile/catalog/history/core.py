@@ -142,6 +142,7 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
         branch: the full name of the branch of which it is the base; empty for other snapshots.
         until: when that branch ends (ms).
         owner: the principal that created that branch; empty for the operator.
+        dropping: whether a drop of that branch has begun.
     """
 
     name: str
@@ -154,6 +155,7 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     branch: str = ""
     until: int = 0
     owner: str = ""
+    dropping: bool = False
 
 
 def snapshot_path(name: str) -> Path:

@@ -18,6 +18,7 @@ import msgspec
 from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import needs_of
+from turnstile.catalog.core.branches import refuse_branch
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.location_rows import Location, exchange
@@ -94,7 +95,9 @@ class Resetter:
             StateConflict: ``CannotReset``: a table would come or go that has no HEAD, or was
                 imported; ``TableNotActive``: one cannot be dropped, or is being purged.
             TooLarge: more than ``MAX_TABLES`` tables would come, go or move.
+            InvalidRequest: it is a branch.
         """
+        refuse_branch(catalog, "resets")
         row = self._world.refs.read(self._reader.key(catalog))
         if row is not None and not self._lost.is_stored(catalog, row["head"]):
             return ResetResult(*self._lost.go_on(CatalogHead.from_row(row), to))

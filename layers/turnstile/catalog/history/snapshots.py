@@ -6,6 +6,7 @@ from typing import Final
 
 from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.waiting import Edit
+from turnstile.catalog.core.branches import refuse_branch
 from turnstile.catalog.core.entities import TABLE, encode
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, NamedSnapshot, snapshot_path
@@ -15,7 +16,7 @@ from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.undecided import as_readers_see
 from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, StateConflict, TooLarge
-from turnstile.store.core.names import BRANCH_SIGN, branched_catalog, check_comment, check_identifier, is_branch
+from turnstile.store.core.names import BRANCH_SIGN, check_comment, check_identifier
 from turnstile.store.ports import World
 
 MAX_BYTES: Final = 262_144
@@ -43,9 +44,7 @@ class NamedSnapshots:
         """
         check_identifier(name, "name")
         check_comment(comment)
-        if is_branch(catalog):
-            remedy = f"name one of catalog '{branched_catalog(catalog)}'"
-            raise InvalidRequest(f"'{catalog}' is a branch, and has no snapshots", field="catalog", remedy=remedy)
+        refuse_branch(catalog, "snapshots")
         if name.startswith(BRANCH_SIGN):
             remedy = f"begin it with another character than '{BRANCH_SIGN}'"
             raise InvalidRequest(f"name {name!r} is that of a branch's base", field="name", remedy=remedy)

@@ -80,7 +80,7 @@ class HistoryScanner(Scanner):
         world = self._world
         committer = Committer(world, reader, pause=self._context.pause)
         present = AsOfReader(reader, world.clock, self._context.grace.history_ms)
-        branches = Branches(world, reader, committer, present)
+        branches = Branches(world, reader, committer, present, committer)
         name = base.branch.partition(BRANCH_SIGN)[2]
         try:
             if branches.get(catalog, name).until == base.until:  # it was not renewed

@@ -1,0 +1,183 @@
+"""Compares a branch with its catalog: the names that differ, the net change of each table with a log
+of its own, and the conflicts with what the catalog got since the base (I28)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.branches.core.differences import Difference, differences
+from turnstile.branches.core.net_change import NetChange, conflict_of, moved_change
+from turnstile.branches.core.paths import BranchPaths
+from turnstile.catalog.branches import base_of
+from turnstile.catalog.core.branches import FOLDER, is_inherited
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, Table
+from turnstile.catalog.core.paths import Path, dotted_name
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.core import NamedSnapshot
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.commits import pieces_of
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.log.lines import commit_lines as lines_of_commit
+from turnstile.rights.grants import NO_ACCESS
+from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault
+from turnstile.store.core.names import published_path
+from turnstile.store.ports import PIECE_BYTES
+
+
+class ComparedTable(msgspec.Struct, frozen=True):
+    """A table of the branch whose log has commits, or that was read for a change of its name."""
+
+    path: Path
+    entity: Table
+    own: TableHead
+    theirs: TableHead
+    change: NetChange
+    conflict: str | None
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A branch and its catalog as of one read of both trees; ``conflicts`` are the reasons why the
+    one cannot be promoted."""
+
+    base: NamedSnapshot
+    base_tree: Tree
+    branch: Tree
+    catalog: Tree
+    names: list[Difference]
+    tables: list[ComparedTable]
+    conflicts: list[str]
+
+
+class Comparer:
+    """Compares branches with their catalogs. One per request."""
+
+    def __init__(self, catalog: CatalogServices) -> None:
+        self._world = catalog.world
+        self._reader = catalog.reader
+        self._store = catalog.reader.store
+        self._publisher = catalog.publisher
+
+    def compare(self, catalog: str, name: str) -> Comparison:
+        """Returns the comparison. Costs the reads of the commits of the branch's tables. Raises NotFound,
+        StateConflict, UnsupportedTable, StorageFault."""
+        reader = self._reader
+        present = reader.current(catalog)
+        base = base_of(present, self._store, name)
+        branch = reader.current(base.branch)
+        if base.dropping:
+            problem = f"a drop of branch '{base.branch}' has begun"
+            raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="drop it again", retry_after_ms=0)
+        base_tree = self._store.tree(present.catalog, base.head)
+        tables: list[ComparedTable] = []
+        names: list[Difference] = []
+        conflicts: list[str] = []
+        for each in differences(base_tree, branch):
+            table = self._own_table(branch, each)
+            if table is None or table.origin is None:
+                if self._is_changed(each, base_tree, branch):
+                    names.append(each)
+            elif each.before is None or each.before.table_id != table.origin.source:
+                conflicts.append(f"'{dotted_name(*each.path)}' was renamed on the branch: give it its name again")
+            elif (now := present.find(each.path)) is None or now.table_id != table.origin.source:
+                conflicts.append(f"'{dotted_name(*each.path)}' was dropped, renamed or replaced in the catalog")
+            else:
+                tables.append(self._table(each.path, table))
+        conflicts += [table.conflict for table in tables if table.conflict is not None]
+        plan = Comparison(base, base_tree, branch, present, names, tables, conflicts)
+        plan.conflicts.extend(self.name_conflicts(plan, present))
+        return plan
+
+    def _own_table(self, branch: Tree, difference: Difference) -> Table | None:
+        entry = difference.after
+        if entry is None or entry.kind != TABLE or is_inherited(branch, entry):
+            return None
+        entity = self._store.entity(branch.catalog, entry.obj)
+        return entity if isinstance(entity, Table) and entity.external is None else None
+
+    def _is_changed(self, each: Difference, base: Tree, branch: Tree) -> bool:
+        """Whether a name leads to something else: rights alone are no change, and not promoted."""
+        if each.before is None or each.after is None:
+            return True
+        before = self._store.entity(base.catalog, each.before.obj)
+        return not _same_but_rights(before, self._store.entity(branch.catalog, each.after.obj))
+
+    def name_conflicts(self, plan: Comparison, present: Tree) -> list[str]:
+        """The names that cannot be changed in a tree of the catalog as the branch did."""
+        created = {each.path for each in plan.names if each.before is None}
+        reasons = (self._name_conflict(each, plan, present, created) for each in plan.names)
+        return [reason for reason in reasons if reason is not None]
+
+    def _name_conflict(self, each: Difference, plan: Comparison, present: Tree, created: set[Path]) -> str | None:
+        now = present.find(each.path)
+        name = dotted_name(*each.path)
+        if each.before is None:
+            parent = each.path[:-1]
+            if parent and parent not in created and present.find(parent) is None:
+                return f"namespace '{dotted_name(*parent)}' of '{name}' was dropped in the catalog"
+            return None if now is None else f"'{name}' was created in the catalog, too"
+        if now is None:
+            return f"'{name}' was dropped in the catalog"
+        before = self._store.entity(present.catalog, each.before.obj)
+        if now.obj != each.before.obj and not _same_but_rights(self._store.entity(present.catalog, now.obj), before):
+            return f"'{name}' was changed in the catalog, too"
+        gone = each.kind in ("dropped", "replaced")
+        if gone and each.of not in (TABLE, NAMESPACE):
+            return f"'{name}' is an Iceberg table or view that the branch drops: drop it in the catalog instead"
+        if gone and isinstance(before, Table) and before.external is not None:
+            return f"'{name}' is an external table that the branch drops: drop it in the catalog instead"
+        return None
+
+    def _table(self, path: Path, entity: Table) -> ComparedTable:
+        """Reads the net change of a table, and compares it with the catalog's."""
+        assert entity.origin is not None
+        name = dotted_name(*path)
+        own = self.publish(entity.table_id, name)
+        change = self._net_change(own, entity.origin.version)
+        theirs = self.publish(entity.origin.source, name)
+        if change.is_empty:
+            return ComparedTable(path, entity, own, theirs, change, None)
+        since = self._net_change(theirs, entity.origin.version)
+        paths = BranchPaths(f"{FOLDER}/{own.table_id}")
+        conflict = conflict_of(moved_change(change, paths), since, name)
+        if theirs.state != ACTIVE:
+            conflict = f"'{name}' is {theirs.state} in the catalog"
+        return ComparedTable(path, entity, own, theirs, change, conflict)
+
+    def publish(self, table_id: str, name: str) -> TableHead:
+        """Publishes everything ratified of a table. Returns its HEAD after that."""
+        row = self._world.refs.read(self._world.space.table(table_id))
+        head = TableHead.from_row(row) if row is not None else None
+        if head is not None and head.floor < head.latest:
+            result = self._publisher.publish(table_id)
+            row = self._world.refs.read(head.key)
+            head = TableHead.from_row(row) if row is not None else None
+            if head is None or head.floor < head.latest:
+                what = result.problem.message if result.problem else "it is being written"
+                raise StorageFault(f"'{name}' is not published yet: {what}", remedy="send the request again")
+        if head is None:
+            raise StorageFault(f"the HEAD of '{name}' is gone", remedy="drop the table on the branch")
+        return head
+
+    def _net_change(self, head: TableHead, base: int) -> NetChange:
+        storage = self._world.storages.open(head.location)
+        change = NetChange()
+        for version in range(base + 1, head.latest + 1):
+            path = published_path(version)
+            file = storage.read(path, PIECE_BYTES)
+            if file is None:
+                problem = f"version {version} of '{head.name}' is not in its log any more"
+                raise StateConflict(ErrorType.VERSIONS_GONE, problem, remedy="make a new branch, and change it again")
+            lines = lines_of_commit(pieces_of(storage, path, *file), version)
+            change.take(version, (msgspec.json.decode(line) for line in lines))
+        return change
+
+
+def _same_but_rights(one: Entity, other: Entity) -> bool:
+    """Whether two entities differ in their rights at most."""
+    return _without_rights(one) == _without_rights(other)
+
+
+def _without_rights(entity: Entity) -> Entity:
+    if isinstance(entity, Catalog | NamedSnapshot):
+        return entity
+    return msgspec.structs.replace(entity, access=NO_ACCESS)
