@@ -1,5 +1,5 @@
-"""Compares a branch with its catalog: the names that differ, the net change of each table with a log
-of its own, and the conflicts with what the catalog got since the base (I28)."""
+"""Compares a branch with its catalog: the names that differ, the net change of each table with a
+log of its own, and the conflicts with what the catalog got since the base (I28)."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Comparer:
         self._publisher = catalog.publisher
 
     def compare(self, catalog: str, name: str) -> Comparison:
-        """Returns the comparison. Costs the reads of the commits of the branch's tables. Raises NotFound,
-        StateConflict, UnsupportedTable, StorageFault."""
+        """Returns the comparison. Costs the reads of the commits of the branch's tables. Raises
+        NotFound, StateConflict, UnsupportedTable, StorageFault."""
         reader = self._reader
         present = reader.current(catalog)
         base = base_of(present, self._store, name)

@@ -38,6 +38,7 @@ from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
+from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.core.branches import FOLDER
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, IcebergTable, IcebergView, Table
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
@@ -258,7 +259,7 @@ class Promoter:
         writes: list[Write] = [drop_branch(self._services.reader.key(plan.base.branch), plan.branch.head)]
         for each in plan.names:
             if each.of == TABLE and each.kind in ("dropped", "replaced"):
-                writes.append(self._drop_table(each, plan, now))
+                writes += self._drop_table(each, plan, now)
             if each.after is None:
                 removed.append(each.path)
                 if each.of == NAMESPACE:
@@ -271,7 +272,7 @@ class Promoter:
         for table in plan.tables:
             writes.append(hand_over_head(table.own, now))
             writes.append(self._free(table.own))
-        commits = sum(not table.change.is_empty for table in plan.tables)
+        commits = len(plan.tables)
         if len(writes) + commits > MAX_ROWS:
             problem = f"the promotion changes {len(writes) + commits} rows, and one write holds {MAX_ROWS}"
             raise InvalidRequest(problem, field="branch", remedy="make smaller branches: some tables on each")
@@ -295,15 +296,17 @@ class Promoter:
             case Table(clone=None) | IcebergTable() | IcebergView():
                 yield _of_catalog(space.location(normalise(entity.location)), entity.table_id, catalog)
 
-    def _drop_table(self, each: Difference, plan: Comparison, now: int) -> Write:
-        """The drop of a table that the branch dropped; refused if it got commits since the base."""
+    def _drop_table(self, each: Difference, plan: Comparison, now: int) -> list[Write]:
+        """The drop of a table that the branch dropped; refused if it got commits since the base. A
+        clone releases the files of its source."""
         assert each.before is not None
+        dropped = self._store.entity(plan.base_tree.catalog, each.before.obj)
         name = dotted_name(*each.path)
         head = self._comparer.publish(each.before.table_id, name)
         if head.last_ict > plan.base.at // 1000:
             reason = f"'{name}' was dropped on the branch and got version {head.latest} in the catalog"
             raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
-        return drop_published_head(head, now)
+        return [drop_published_head(head, now), *let_go_of(self._world.space, [dropped])]
 
     def _require_empty(self, plan: Comparison, each: Difference, view: View) -> None:
         gone = {one.path for one in plan.names if one.after is None}

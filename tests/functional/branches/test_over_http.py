@@ -543,3 +543,15 @@ def test_operations_that_a_branch_does_not_have_are_refused_by_their_names(site:
     for words, answer in refusals.items():
         error = refused(answer, 400, "InvalidRequest", "catalog")
         assert f"'main@dev' is a branch, and branches have no {words}" in error["message"], answer.text
+
+
+def test_i10_a_clone_that_a_branch_drops_releases_the_files_of_its_source(site: PlansApi) -> None:
+    site.create("t")
+    clone = site.http.post("/v1/catalogs/main/clones", {"from": "default.t", "to": "default.c"})
+    assert clone.status == 201, clone.text
+    branched(site)
+    assert site.http.delete(f"{DEV_DEFAULT}/tables/c").status == 204
+    promoted(site)
+    held = [row for row in site.world.refs.rows.values() if row["kind"] == "location" and row.get("clones")]
+    assert (names(site), held) == (["t"], [])
+    complete(site.world)

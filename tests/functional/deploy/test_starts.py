@@ -32,17 +32,17 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MODULES: Final = {
     "authorizer": 28,
-    "catalog": 246,
-    "commit": 127,
-    "events": 138,
-    "gc": 219,
-    "iceberg": 215,
-    "ingest": 125,
-    "maintain": 160,
-    "plans": 202,
-    "rows": 141,
-    "publish": 127,
-    "tokens": 117,
+    "catalog": 249,
+    "commit": 128,
+    "events": 140,
+    "gc": 222,
+    "iceberg": 217,
+    "ingest": 126,
+    "maintain": 162,
+    "plans": 205,
+    "rows": 142,
+    "publish": 129,
+    "tokens": 119,
 }
 """Modules of ours that a start imports, at most: each is a file to find and to read, and classes to
 make. A folder counts as one."""

@@ -347,8 +347,8 @@ def reset_over_a_purge(site: Site) -> Answer:
 
 def dropped_while_recovering(site: Site) -> Answer:
     """A drop of a branch with a table that is being recovered."""
-    path = site.path(operations()["load"]).replace("/main/", "/main@dev/")
-    own = site.ask("load", path=path).json["table_id"]
+    path = site.path(operations()["loadTable"]).replace("/main/", "/main@dev/")
+    own = site.ask("loadTable", path=path).json["table_id"]
     site.world.refs.rows[site.world.space.table(own)]["state"] = "recovering"
     return site.ask("dropBranch")
 

@@ -1,5 +1,5 @@
-"""The net change of a branch's commits (I28): it has the effect of all of them, with the paths of the
-catalog's table, and each conflict is named."""
+"""The net change of a branch's commits (I28): it has the effect of all of them, with the paths of
+the catalog's table, and each conflict is named."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from chalice.app import Blueprint
@@ -15,7 +15,6 @@ from turnstile.api.http.responses import Answer, answer_201
 from turnstile.api.services import services
 from turnstile.api.v1.changes import AsOfBody, once
 from turnstile.api.v1.paths import CATALOG, catalog_of_path
-from turnstile.branches.promotion import BranchChanges, Promoted, Promoter
 from turnstile.catalog.branches import DEFAULT_DAYS, Branch, branch_of
 from turnstile.catalog.core.branches import full_branch_name
 from turnstile.catalog.history.core import AsOf
@@ -23,6 +22,9 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.rights.grants import owner_for
 from turnstile.rights.rules import branch_catalog, edit_catalog, manage_branch, use_catalog
 from turnstile.store.core.names import check_identifier
+
+if TYPE_CHECKING:
+    from turnstile.branches.promotion import BranchChanges, Promoted, Promoter
 
 routes = Blueprint(__name__)
 
@@ -124,6 +126,8 @@ def diff_branch(catalog: str, branch: str) -> BranchChanges:
 @routes.route(BRANCH + "/promote", methods=["POST"])
 @needs((edit_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def promote_branch(catalog: str, branch: str) -> Promoted:
+    from turnstile.branches.promotion import Promoted
+
     body(NoMembers)
     name = check_identifier(catalog, "catalog")
     full = _full_name(catalog, branch)
@@ -135,4 +139,6 @@ def promote_branch(catalog: str, branch: str) -> Promoted:
 
 
 def _promoter(by: CatalogServices) -> Promoter:
+    from turnstile.branches.promotion import Promoter
+
     return Promoter(by, services().groups, principal=current().principal.name)

@@ -109,9 +109,9 @@ class ChangeQueue(WaitingQueue[WaitingChange]):
 
 
 def own_rows_only(edit: Edit | None, tree: Tree) -> Edit | None:
-    """Returns an edit of ``tree``; of a branch, with a clause for each HEAD of a Delta table that it
-    changes or checks: the table is the branch's own (I28). Raises InheritedTable for a change of a
-    table without a HEAD of its own."""
+    """Returns an edit of ``tree``; of a branch, with a clause for each HEAD of a Delta table that
+    it changes or checks: the table is the branch's own (I28). Raises InheritedTable for a change of
+    a table without a HEAD of its own."""
     if edit is None or not is_branch(tree.catalog):
         return edit
     for path, entity in edit.put.items():

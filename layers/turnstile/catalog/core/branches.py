@@ -73,7 +73,8 @@ def full_branch_name(catalog: str, name: str) -> str:
 
 
 def refuse_branch(catalog: str, what: str) -> None:
-    """Raises InvalidRequest for an operation that a branch does not have: ``what`` in the plural."""
+    """Raises InvalidRequest for an operation that a branch does not have; ``what`` in the
+    plural."""
     if is_branch(catalog):
         remedy = f"send it for catalog '{branched_catalog(catalog)}', or promote the branch first"
         raise InvalidRequest(f"'{catalog}' is a branch, and branches have no {what}", field="catalog", remedy=remedy)
