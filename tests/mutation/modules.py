@@ -315,6 +315,14 @@ MODULES: Final = {
     "turnstile.branches.core.paths": Mutated(("unit/branches/test_net_change.py",), writes=False, decides=True),
     "turnstile.branches.core.differences": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.catalog.core.branches": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
+    "turnstile.branches.comparison": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
+    "turnstile.branches.promotion": Mutated(
+        ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
+    ),
+    "turnstile.branches.tables": Mutated(
+        ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
+    ),
+    "turnstile.catalog.changes.waiting": Mutated(("functional/branches",), writes=True, decides=True, guards=True),
     "turnstile.catalog.branches": Mutated(
         ("functional/branches", "unit/gc/test_branches.py"), writes=True, decides=True, guards=True
     ),
