@@ -7,6 +7,7 @@ import importlib
 import logging
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
@@ -116,6 +117,25 @@ def check_variables(*, answers: bool = True) -> None:
         settings.follow_ups()
     except BadSetting as error:
         raise BadSettings(str(error), "mend the variable, or remove it") from error
+
+
+def reset_signals_in_children() -> None:
+    """Lets each process that is forked from now on end at a SIGTERM until it has a handler of its
+    own, and ignore SIGINT. Without this a child runs the handlers of the main process, which do
+    nothing there: a stop that comes before the child's handler would be lost. Call once, in a main
+    process, before it starts others."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def reset() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signals),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, signals),
+        after_in_child=reset,
+    )
 
 
 def end_with_parent() -> None:

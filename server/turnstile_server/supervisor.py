@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from turnstile_server.admission import PLACES, SPARE_THREADS
-from turnstile_server.children import STOP_S, Children, check_variables, children_of
+from turnstile_server.children import STOP_S, Children, check_variables, children_of, reset_signals_in_children
 from turnstile_server.errors import AlreadyRunning, BadSettings, PortTaken
 from turnstile_server.home import Home, ServerState, take_lock
 from turnstile_server.settings import AUTHENTICATION, TOKEN, TOKEN_KEYS, ServerSettings, decide_authentication
@@ -123,6 +123,7 @@ class _Server:
         importlib.import_module("turnstile_server.http")
         self._children.prepare()
         check_variables()
+        reset_signals_in_children()
         server = self._granian()
         server.respawned_wrks = StartTimes(server, self._settings)
         server.on_startup(lambda: self._start(server, ready))

@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from turnstile_server.children import Children, check_variables, children_of
+from turnstile_server.children import Children, check_variables, children_of, reset_signals_in_children
 from turnstile_server.errors import BadSettings, ServerError
 from turnstile_server.settings import ServerSettings
 from turnstile_server.telemetry import logs, metrics
@@ -70,6 +70,7 @@ def work(settings: ServerSettings, *, ready: Callable[[], None] = lambda: None) 
         metrics.start(settings)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
+        reset_signals_in_children()
         children = Children(children_of(settings))
         children.prepare()
         children.start()

@@ -32,7 +32,7 @@ from turnstile.delta.undecided import seen_one
 from turnstile.rights.rules import Rule, read_table
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound
-from turnstile.store.core.names import MAX_VERSION
+from turnstile.store.core.names import MAX_VERSION, is_branch
 from turnstile.store.core.rows import METADATA, require_readable
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
@@ -180,6 +180,8 @@ class Loader:
             keys.append(world.space.location(location))
         rows = world.refs.read_many(keys)
         tree = self.reader.unauthorized_at(catalog, rows.get(keys[0]), (*namespace, table))
+        if is_branch(tree.catalog):  # the look-up may write a log for the table
+            self._authorize(tree)
         try:
             resolved = self.reader.find(tree, namespace, table)
         except NotFound:

@@ -18,6 +18,7 @@ from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.head import DROPPED, TableHead
 from turnstile.maintenance.core.pins import PinKind, is_live
 from turnstile.store.core.locations import normalise
+from turnstile.store.core.names import is_branch
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
@@ -64,7 +65,9 @@ def holders_of(head: TableHead, tree: Tree | None, store: CatalogStore, owner: L
 
 def snapshots_with(head: TableHead, tree: Tree, store: CatalogStore) -> Iterator[NamedSnapshot]:
     """The named snapshots that show the table: it is among the versions that were recorded, or none
-    were and it was there then."""
+    were and it was there then. None on a branch, which has no snapshots of its own."""
+    if is_branch(tree.catalog):
+        return
     dropped_us = (head.changed_at + MARGIN_MS) * 1000 if head.state == DROPPED else None
     for _, entry in tree.index.iterate(*SNAPSHOTS):
         snapshot = store.entity(tree.catalog, entry.obj)

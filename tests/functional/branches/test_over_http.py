@@ -555,3 +555,14 @@ def test_i10_a_clone_that_a_branch_drops_releases_the_files_of_its_source(site: 
     held = [row for row in site.world.refs.rows.values() if row["kind"] == "location" and row.get("clones")]
     assert (names(site), held) == (["t"], [])
     complete(site.world)
+
+
+def test_i12_no_log_is_written_for_a_table_that_the_principal_may_not_see() -> None:
+    realm = Realm()
+    realm.must("POST", BRANCHES, {"name": "dev"})
+    before = realm.state()
+    for method, path in (("GET", f"{DEV}/sales/tables/t1"), ("DELETE", f"{DEV}/sales/tables/t1")):
+        assert realm.ask("ann", method, path).status == 403
+    assert realm.state() == before
+    assert realm.ask("root", "GET", f"{DEV}/sales/tables/t1").status == 200
+    assert realm.state() != before

@@ -103,9 +103,9 @@ def clone(place: Place, make: Callable[[Place, str], Journey] = two_files) -> Jo
     return Journey(place, f"{copy}.{made.name.partition('.')[2]}", made.ids)
 
 
-def iceberg_catalog(place: Place, **more: str) -> RestCatalog:
+def iceberg_catalog(place: Place, warehouse: str = "main", **more: str) -> RestCatalog:
     given = {"token": place.token} if place.token else {}
-    return RestCatalog("main", uri=f"{place.url}/iceberg", warehouse="main", **given, **more)
+    return RestCatalog("main", uri=f"{place.url}/iceberg", warehouse=warehouse, **given, **more)
 
 
 def iceberg(place: Place) -> Journey:

@@ -115,6 +115,27 @@ def transaction(journey: Journey) -> None:
         client_reads(each)
 
 
+def branched(journey: Journey) -> None:
+    """A branch shows the table, gets a row and is promoted."""
+    place = journey.place
+    name = place.fresh("b")
+    branches = "/v1/catalogs/main/branches"
+    place.ask("POST", branches, {"name": name})
+    is_iceberg = _entry(journey)["format"] == "iceberg"
+    if is_iceberg:
+        table = iceberg_catalog(place, warehouse=f"main@{name}").load_table(journey.name)
+        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == sorted(journey.ids)
+        table.append(rows([31]))
+    else:
+        with connect(place.url, token=place.token or None, catalog=f"main@{name}") as lake:
+            assert sorted(lake.table(journey.name).read()["id"].to_pylist()) == sorted(journey.ids)
+            lake.table(journey.name).append_rows([{"id": 31}])
+    (pyiceberg_reads if is_iceberg else client_reads)(journey)
+    place.ask("POST", f"{branches}/{name}/promote", {})
+    journey.ids.append(31)
+    (pyiceberg_reads if is_iceberg else client_reads)(journey)
+
+
 def renamed(journey: Journey) -> None:
     name = journey.place.fresh("renamed")
     before = _entry(journey)
@@ -208,7 +229,7 @@ PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
     "sampled": sampled, "found": found,
     "maintained": maintained, "verified": verified, "client_appends": client_appends,
     "client_optimizes": client_optimizes, "rows_added": rows_added, "rows_set_aside": rows_set_aside,
-    "transaction": transaction,
+    "transaction": transaction, "branched": branched,
     "undropped": undropped, "exported": exported, "renamed": renamed,
 }  # fmt: skip
 BY_SPARK: Final[dict[str, Callable[[Journey, Any, Any], None]]] = {

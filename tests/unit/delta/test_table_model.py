@@ -43,6 +43,7 @@ class TableModel(RuleBasedStateMachine):
         self.floor = 0
         self.dropped = False
         self.bytes: dict[int, bytes] = {}
+        self.staged: dict[str | None, bytes] = {}  # also what gc has removed
         # type: ignore[var-annotated]
         self.metadata_at = 0
         self.apps = {}
@@ -92,7 +93,7 @@ class TableModel(RuleBasedStateMachine):
 
     def is_forgotten(self, request: CommitRequest) -> bool:
         """Older than the identity index's memory, and its base has left the tail."""
-        raw = request.content or self.storage.read(staged_path(request.staged))[0]  # type: ignore[index]
+        raw = request.content or self.staged[request.staged]
         content = read_content(raw)
         base = request.base if request.base is not None else content.read_version or 0
         return base + 1 < self.head().tail_from and content.ict < self.world.clock.now - 29 * DAY
@@ -122,6 +123,7 @@ class TableModel(RuleBasedStateMachine):
         if kind == "staged":
             name = staged_file(version, txn)
             self.storage.put_if_absent(staged_path(name), raw)
+            self.staged[name] = raw
             request = CommitRequest(T, version, staged=name, size=len(raw))
         answer = self.expect(request, txn)
         if isinstance(answer, Ratified) and kind == "metadata":

@@ -1,7 +1,9 @@
-"""When the main process gives up starting a process anew."""
+"""When the main process gives up starting a process anew, and when a process ends."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,3 +60,31 @@ def test_a_process_beside_that_ends_is_started_anew_once_a_second_at_most(monkey
     now_s[0] = 10.0
     beside.mend()
     assert len(started) == 3
+
+
+STOPPED_EARLY = """
+import multiprocessing, os, signal, sys, time
+from turnstile_server.children import reset_signals_in_children
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda *_: None)  # as granian's main process does
+reset_signals_in_children()
+def child(ready):
+    os.kill(os.getpid(), signal.SIGINT)
+    ready.set()
+    time.sleep(60)  # loads its modules
+context = multiprocessing.get_context("fork")
+ready = context.Event()
+process = context.Process(target=child, args=(ready,))
+process.start()
+ready.wait()
+process.terminate()
+process.join(30)
+os.kill(os.getpid(), signal.SIGTERM)  # the main process keeps its handler
+print(process.exitcode)
+process.kill()
+"""
+
+
+def test_a_process_that_is_stopped_before_it_has_a_handler_ends_at_once() -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED_EARLY], capture_output=True, text=True, check=True)
+    assert done.stdout == "-15\n"
