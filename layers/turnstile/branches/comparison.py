@@ -3,11 +3,14 @@ log of its own, and the conflicts with what the catalog got since the base (I28)
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Final
+
 import msgspec
 
 from turnstile.branches.core.differences import Difference, differences
 from turnstile.branches.core.net_change import NetChange, conflict_of, moved_change
-from turnstile.branches.core.paths import BranchPaths
+from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.catalog.branches import base_of
 from turnstile.catalog.core.branches import FOLDER, is_inherited
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, Table
@@ -18,10 +21,16 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.log.lines import commit_lines as lines_of_commit
+from turnstile.delta.log.lines import parse_line, where_of
 from turnstile.rights.grants import NO_ACCESS
-from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault
+from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TooLarge
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import PIECE_BYTES
+
+COMMITS_MAX: Final = 5_000
+"""Commits that a comparison reads, of all tables of the branch and of the catalog."""
+FILES_MAX: Final = 200_000
+"""Files in the net changes of a comparison, which are in memory at once."""
 
 
 class ComparedTable(msgspec.Struct, frozen=True):
@@ -56,10 +65,14 @@ class Comparer:
         self._reader = catalog.reader
         self._store = catalog.reader.store
         self._publisher = catalog.publisher
+        self._commits_left = COMMITS_MAX
+        self._files_left = FILES_MAX
 
     def compare(self, catalog: str, name: str) -> Comparison:
         """Returns the comparison. Costs the reads of the commits of the branch's tables. Raises
-        NotFound, StateConflict, UnsupportedTable, StorageFault."""
+        NotFound, StateConflict, TooLarge, UnsupportedTable, StorageFault."""
+        self._commits_left = COMMITS_MAX
+        self._files_left = FILES_MAX
         reader = self._reader
         present = reader.current(catalog)
         base = base_of(present, self._store, name)
@@ -161,6 +174,11 @@ class Comparer:
     def _net_change(self, head: TableHead, base: int) -> NetChange:
         storage = self._world.storages.open(head.location)
         change = NetChange()
+        commits = head.latest - base
+        if commits > self._commits_left:
+            problem = f"'{head.name}' has {commits} commits since the base of the branch"
+            raise _too_large(problem, "commits", COMMITS_MAX, commits)
+        self._commits_left -= commits
         for version in range(base + 1, head.latest + 1):
             path = published_path(version)
             file = storage.read(path, PIECE_BYTES)
@@ -168,8 +186,23 @@ class Comparer:
                 problem = f"version {version} of '{head.name}' is not in its log any more"
                 raise StateConflict(ErrorType.VERSIONS_GONE, problem, remedy="make a new branch, and change it again")
             lines = lines_of_commit(pieces_of(storage, path, *file), version)
-            change.take(version, (msgspec.json.decode(line) for line in lines))
+            change.take(version, self._read_actions(lines, where_of(version), change, head.name))
+        self._files_left -= change.files
         return change
+
+    def _read_actions(self, lines: Iterable[bytes], where: str, change: NetChange, name: str) -> Iterator[Action]:
+        """The actions of a commit, as long as there is room for the files that they change."""
+        for line in lines:
+            yield parse_line(line, where)
+            if change.files > self._files_left:
+                problem = f"'{name}' has {change.files} changed files since the base of the branch, or more"
+                raise _too_large(problem, "files", FILES_MAX, change.files)
+
+
+def _too_large(problem: str, what: str, limit: int, size: int) -> TooLarge:
+    problem = f"{problem}, and a comparison reads {limit} {what} of all tables together"
+    remedy = "make a branch for fewer tables, and promote it sooner"
+    return TooLarge(problem, field="branch", remedy=remedy, limit=limit, size=size)
 
 
 def _same_but_rights(one: Entity, other: Entity) -> bool:

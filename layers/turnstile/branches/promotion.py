@@ -125,7 +125,7 @@ class Promoter:
 
     def changes(self, catalog: str, name: str) -> BranchChanges:
         """Returns the changes of a branch. Costs the reads of the commits of its tables. Raises
-        NotFound, UnsupportedTable, StorageFault."""
+        NotFound, TooLarge, UnsupportedTable, StorageFault."""
         plan = self._comparer.compare(catalog, name)
         tables = [_table_change(table) for table in plan.tables if not table.change.is_empty]
         return BranchChanges(tables, _names(plan), plan.conflicts[:CONFLICTS_MAX])
@@ -138,6 +138,7 @@ class Promoter:
             StateConflict: ``BranchConflict``: the catalog was changed in a way that cannot be put
                 together with the branch; ``ConcurrentChange``: other writers were faster.
             InvalidRequest: it has more changes than one write can hold.
+            TooLarge: it has more commits or changed files than a comparison reads.
             UnsupportedTable, StorageFault: a log cannot be read.
             OutcomeUnknown: it may have been promoted; if so, the branch is gone.
         """

@@ -11,6 +11,7 @@ from tests.support.access.realm import Realm
 from tests.support.catalog import complete
 from tests.support.fakes import delta
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, PlansApi, refused
+from turnstile.branches import comparison
 
 BRANCHES = "/v1/catalogs/main/branches"
 DEV = "/v1/catalogs/main@dev/namespaces"
@@ -238,6 +239,25 @@ def test_i28_every_operation_is_promoted_where_the_catalog_stood_still(site: Pla
     promoted(site)
     expected = {APPEND: ["a", "mine", "o"], DELETE: ["o"], REWRITE: ["mine", "o"], OTHER: ["a"], DEFINE: ["a", "o"]}
     assert sorted(path.rpartition("/")[2] for path in files(site, id)) == expected[mine]
+
+
+@pytest.mark.parametrize("bound", ["COMMITS_MAX", "FILES_MAX"])
+def test_a_comparison_reads_no_more_commits_and_holds_no_more_files_than_its_bounds(
+    site: PlansApi, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    one = site.create("t")["table_id"]
+    site.add_files(one, add("a"))
+    site.create("u")
+    branched(site)
+    for name in ("t", "u"):
+        site.add_files(own(site, name)["table_id"], add("new"))
+    monkeypatch.setattr(comparison, bound, 1)
+    for answer in (site.http.get(BRANCHES + "/dev/diff"), site.http.post(BRANCHES + "/dev/promote", {})):
+        error = refused(answer, 413, "TooLarge", "branch")
+        assert (error["limit"], error["size"]) == (1, 1)
+        assert "'main@dev.default.u' has 1" in error["message"]
+    monkeypatch.setattr(comparison, bound, 2)
+    assert site.http.post(BRANCHES + "/dev/promote", {}).status == 200
 
 
 def test_i28_names_that_both_changed_are_conflicts(site: PlansApi) -> None:

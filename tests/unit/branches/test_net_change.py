@@ -157,6 +157,7 @@ def test_a_new_file_without_statistics_is_refused_where_rows_have_ids() -> None:
 BLIND = [info(blind=True), add("new")]
 DELETES_A = [info("DELETE"), remove("a")]
 VECTOR_ON_A = [info("DELETE"), remove("a"), add("a", vector=".")]
+VECTOR_ON_C = [info("DELETE"), remove("c"), add("c", vector=".")]
 REWRITES_A = [info("OPTIMIZE"), remove("a", data=False), add("b", data=False)]
 DEFINES = [info("SET TBLPROPERTIES"), {"metaData": {"id": "m"}}]
 DOMAIN = [info("CLUSTER BY"), {"domainMetadata": {"domain": "delta.clustering", "configuration": "{}"}}]
@@ -175,6 +176,7 @@ STREAM = [info("STREAMING UPDATE", blind=True), {"txn": {"appId": "app", "versio
         (REWRITES_A, VECTOR_ON_A, "changed 'a' of 't'"),
         (VECTOR_ON_A, REWRITES_A, "changed 'a' of 't'"),
         (DELETES_A, BLIND, "'t' got rows in version 4 .WRITE., which the branch's operations .DELETE. did not see"),
+        (DELETES_A, VECTOR_ON_C, "'t' got rows in version 4 .DELETE."),
         (STREAM, STREAM, "transactions of the application 'app'"),
     ],
 )

@@ -94,6 +94,11 @@ class NetChange:
             self.removed[key] = body
 
     @property
+    def files(self) -> int:
+        """The number of files that are added or removed."""
+        return len(self.added) + len(self.removed)
+
+    @property
     def is_empty(self) -> bool:
         """Whether the table is the same after them."""
         return not (self.added or self.removed or self.definition or self.domains or self.transactions)

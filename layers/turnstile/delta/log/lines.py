@@ -81,10 +81,13 @@ def actions_of_lines(lines: Iterable[bytes], where: str) -> Iterator[tuple[str, 
         stripped = line.strip()
         if not stripped or stripped.startswith(_SKIPPED):
             continue
-        try:
-            parsed = msgspec.json.decode(stripped, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise broken(f"{where} is not readable: {error}") from None
-        for name, body in parsed.items():
-            if isinstance(body, dict):
-                yield name, body
+        yield from parse_line(stripped, where).items()
+
+
+def parse_line(line: bytes, where: str) -> dict[str, dict[str, Any]]:
+    """The actions of a line by their names, without null ones. Raises UnsupportedTable."""
+    try:
+        parsed = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise broken(f"{where} is not readable: {error}") from None
+    return {name: body for name, body in parsed.items() if isinstance(body, dict)}
