@@ -20,7 +20,7 @@ SPREAD_QUICK := -n $(shell echo $$(( $(CORES) < 2 ? 2 : ($(CORES) < 8 ? $(CORES)
 # Two Spark sessions keep two cores busy. Each begins with one half of the tests, and at the end takes from what the other has left.
 SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 2 : ($(CORES) < 8 ? $(CORES) / 2 : 4) ))) --dist worksteal
 # Kinds that test-quick leaves out whole; of the others it leaves out what is in tests/support/ci/long.py.
-LONG := mutation clients iceberg journeys spark histories
+LONG := mutation clients iceberg journeys spark histories simulation
 # Kinds that have tests with a Spark session, less slow ones.
 SPARK := clients iceberg journeys spark
 
@@ -95,9 +95,10 @@ console-test: setup $(NODE_MODULES) ## Every screen of the console in a headless
 .PHONY: check lint types imports fix
 check: lint types imports test-quick ## Everything before a push, in a few minutes
 
-lint: setup ## Style: ruff, formatter included
+lint: setup ## Style: ruff, formatter included, and the words and the form of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(PYTEST) -q tests/repository/test_form.py tests/repository/test_words.py
 
 fix: setup ## Let ruff repair what it can
 	$(BIN)/ruff check --fix .

@@ -77,6 +77,16 @@ def slow_files_first(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in first)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """``--dist loadfile`` in constant time for each test."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.support.ci.spread import FileScheduling
+
+    return FileScheduling(config, log)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Captured output is cut to its end. A failed test that starts processes is marked; finding

@@ -125,7 +125,7 @@ def canned_404() -> Iterator[str]:
             """Nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Nothing) as server:
-        serving = threading.Thread(target=server.serve_forever, daemon=True)
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         serving.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

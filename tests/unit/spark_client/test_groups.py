@@ -50,7 +50,7 @@ def failed(*answers: Any, deadline: float = 30.0, is_open: bool = False) -> tupl
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_i3_an_outcome_that_may_not_be_asked_for_stays_unknown(status: int) -> None:
-    error, _ = failed(LOST, refused("Refused", status), deadline=0.2)
+    error, _ = failed(LOST, refused("Refused", status), deadline=0.05)
     assert isinstance(error, TransactionOutcomeUnknown)
 
 
@@ -84,18 +84,18 @@ def test_i3_any_other_refusal_after_a_lost_answer_is_checked_against_the_outcome
     assert server.sent == ["POST transactions", "POST transactions", "GET outcome", "POST transactions"]
     error, _ = failed(LOST, answer, outcome("never"))
     assert not isinstance(error, TransactionOutcomeUnknown)
-    error, server = failed(answer, outcome("open"), answer, outcome("open"), LOST, is_open=True, deadline=0.3)
+    error, server = failed(answer, outcome("open"), answer, outcome("open"), LOST, is_open=True, deadline=0.05)
     assert isinstance(error, TransactionOutcomeUnknown)
 
 
 def test_i3_an_outcome_without_evidence_is_unknown() -> None:
-    error, _ = failed(LOST, deadline=0.2)
+    error, _ = failed(LOST, deadline=0.05)
     assert isinstance(error, TransactionOutcomeUnknown)
     assert error.id == "g" and "transaction g" in str(error)
 
 
 def test_a_server_that_was_never_reached_has_applied_nothing() -> None:
-    error, _ = failed(httpx.ConnectError("refused"), deadline=0.2)
+    error, _ = failed(httpx.ConnectError("refused"), deadline=0.05)
     assert isinstance(error, ApiError) and error.type == "Unreachable"
-    error, _ = failed(httpx.ConnectError("refused"), deadline=0.2, is_open=True)
+    error, _ = failed(httpx.ConnectError("refused"), deadline=0.05, is_open=True)
     assert isinstance(error, TransactionOutcomeUnknown)

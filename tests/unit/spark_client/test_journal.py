@@ -112,7 +112,7 @@ def test_i3_a_refused_transaction_is_withdrawn_unless_another_client_has_finishe
 def test_i3_what_can_neither_be_withdrawn_nor_be_known_to_be_lost_is_unknown() -> None:
     """Somebody may finish it, where its user would run it again."""
     server = Server(LOST)
-    journal = Announcer(api(server, deadline=0.2), "snapshot")
+    journal = Announcer(api(server, deadline=0.05), "snapshot")
     with pytest.raises(TransactionOutcomeUnknown):
         journal.withdraw("g", 0.2, ApiError(409, "TableNotActive", "stuck"))
     with pytest.raises(TransactionOutcomeUnknown):

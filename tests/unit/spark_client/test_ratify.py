@@ -70,7 +70,7 @@ def test_i3_any_other_refusal_behind_a_lost_answer_is_decided_by_the_outcome(typ
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_i3_an_outcome_that_may_not_be_asked_for_stays_unknown(status: int) -> None:
     """The token has expired meanwhile, the right is revoked, the table is purged."""
-    error, _ = failed(LOST, refused("Refused", status), deadline=0.2)
+    error, _ = failed(LOST, refused("Refused", status), deadline=0.05)
     assert isinstance(error, OutcomeUnknown)
     ratified, _ = proposed(LOST, refused("Refused", status), refused("Refused", status), ACCEPTED)
     assert ratified.commit.version == 3
@@ -86,7 +86,7 @@ def test_i3_a_ratified_commit_that_has_left_the_tail_is_asked_for_again() -> Non
 def test_i3_a_ratified_commit_that_may_not_be_read_is_never_reported_as_refused(status: int) -> None:
     """Delta would rebase what is ratified, and commit it a second time."""
     told = (LOST, refused("StaleMetadata"), outcome("ratified"), refused("Refused", status))
-    error, _ = failed(*told, deadline=0.2)
+    error, _ = failed(*told, deadline=0.05)
     assert isinstance(error, OutcomeUnknown)
     ratified, server = proposed(*told, ACCEPTED)
     assert ratified.commit.version == 3
@@ -96,12 +96,12 @@ def test_i3_a_ratified_commit_that_may_not_be_read_is_never_reported_as_refused(
 def test_i3_when_time_is_up_the_outcome_is_unknown_if_an_answer_was_lost() -> None:
     answers: Sequence[Any]
     for answers in ((LOST,), (LOST, refused("Throttled", 429)), (LOST, httpx.ConnectError("down"))):
-        error, _ = failed(*answers, deadline=0.2)
+        error, _ = failed(*answers, deadline=0.05)
         assert isinstance(error, OutcomeUnknown), answers
         assert "txn_id='txn-3', version=3" in str(error)
 
 
 def test_i3_when_time_is_up_and_nothing_was_lost_nothing_was_changed() -> None:
     for answer in (refused("Throttled", 429), httpx.ConnectError("down"), refused("StorageFault", 503)):
-        error, _ = failed(answer, deadline=0.2)
+        error, _ = failed(answer, deadline=0.05)
         assert isinstance(error, ApiError) and error.transient and not error.ambiguous
