@@ -12,7 +12,7 @@ from turnstile.branches.core.differences import Difference, differences
 from turnstile.branches.core.net_change import NetChange, conflict_of, moved_change
 from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.catalog.branches import base_of
-from turnstile.catalog.core.branches import FOLDER, is_inherited
+from turnstile.catalog.core.branches import is_inherited
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, Table
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
@@ -24,6 +24,7 @@ from turnstile.delta.log.lines import commit_lines as lines_of_commit
 from turnstile.delta.log.lines import parse_line, where_of
 from turnstile.rights.grants import NO_ACCESS
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TooLarge
+from turnstile.store.core.locations import BRANCHES_FOLDER
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import PIECE_BYTES
 
@@ -150,7 +151,7 @@ class Comparer:
         if change.is_empty:
             return ComparedTable(path, entity, own, theirs, change, None)
         since = self._net_change(theirs, entity.origin.version)
-        paths = BranchPaths(f"{FOLDER}/{own.table_id}")
+        paths = BranchPaths(f"{BRANCHES_FOLDER}/{own.table_id}")
         conflict = conflict_of(moved_change(change, paths), since, name)
         if theirs.state != ACTIVE:
             conflict = f"'{name}' is {theirs.state} in the catalog"

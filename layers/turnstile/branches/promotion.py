@@ -5,8 +5,9 @@
                   paths of the catalog's table; compared with what that table got since the base
     3  conflicts  named, all of them; nothing was changed
     4  one write  of the catalog's HEAD, with a commit for each changed table; the branch's tables
-                  are closed at the versions that were read, and the row of the branch is erased
-                  while its HEAD is the one that was read
+                  are handed over at the versions that were read, and the row of the branch is
+                  erased while its HEAD is the one that was read. Many tables are prepared before
+                  (``catalog.changes.transactions``)
 
 A table that got a commit between 2 and 4 refuses the write, and everything is computed again. So
 readers of the catalog see the whole promotion or nothing of it, and no commit of the branch is
@@ -17,7 +18,7 @@ Source: Delta's proposal of branches (delta-io/delta 7439): one commit a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -39,7 +40,6 @@ from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.core.branches import FOLDER
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, IcebergTable, IcebergView, Table
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.paths import key_of as key_of_path
@@ -49,15 +49,15 @@ from turnstile.catalog.history.core import NamedSnapshot, snapshot_path
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.writes.state import adopt_head, drop_published_head, hand_over_head
-from turnstile.delta.proposals import CommitRequest, GroupRequest
+from turnstile.delta.core.writes.state import adopt_head, drop_published_head
+from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.rights.grants import Access
 from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
-from turnstile.store.core.locations import normalise
+from turnstile.store.core.locations import BRANCHES_FOLDER, normalise
 from turnstile.store.core.names import staged_file, staged_path
-from turnstile.store.core.writes import Change, Clause, Equals, Erase, Row, Set, Write
-from turnstile.store.ports import World
+from turnstile.store.core.writes import Change, Clause, Equals, Row, Set, Write
+from turnstile.store.ports import World, in_batches
 
 _ATTEMPTS: Final = 10
 CONFLICTS_MAX: Final = 50
@@ -146,13 +146,16 @@ class Promoter:
             plan = self._comparer.compare(catalog, name)
             if plan.conflicts:
                 raise _conflict(plan)
-            if self._return_unchanged(plan):
+            unchanged = [table for table in plan.tables if table.change.is_empty]
+            if unchanged:
+                self._return_unchanged(plan, unchanged)
                 continue
             changed = plan.tables
             if not changed and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
             commits = [self._commit(plan, table) for table in changed]
-            group = GroupRequest(self._world.ids.uuid(), tuple(commits))
+            own = tuple(HandOver(table.own.table_id, table.own.latest) for table in changed)
+            group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
             transactions = CatalogTransactions(self._groups, self._services.committer)
             member = GroupChange(CatalogChange(_Names(self, plan).apply, _on_rejected), lambda _view: None)
             try:
@@ -168,27 +171,33 @@ class Promoter:
                 return Promoted(plan.base.branch, outcome.seq, tables, _names(plan))
         raise _busy(name)
 
-    def _return_unchanged(self, plan: Comparison) -> bool:
+    def _return_unchanged(self, plan: Comparison, tables: list[ComparedTable]) -> None:
         """Makes tables without commits of their own the catalog's again, so that they take no part
-        in the promotion. Returns whether there were some."""
-        tables = [table for table in plan.tables if table.change.is_empty][:TABLES_PER_CHANGE]
-        if not tables:
-            return False
+        in the promotion."""
+        for some in in_batches(tables, TABLES_PER_CHANGE):
+            self._return_some(plan, some)
+
+    def _return_some(self, plan: Comparison, tables: Sequence[ComparedTable]) -> None:
         now = self._world.clock.now_ms()
+        keys = [key_of_path(table.path) for table in tables]
 
         def change(view: View) -> Edit | None:
-            there = [table for table in tables if view.tree.find(table.path) == plan.branch.find(table.path)]
-            entries = {key_of_path(table.path): plan.base_tree.find(table.path) for table in there}
-            writes = tuple(drop_published_head(table.own, now) for table in there)
-            kept = {key: entry for key, entry in entries.items() if entry is not None}
-            return Edit(f"{len(there)} tables as in the catalog", entries=kept, writes=writes) if there else None
+            entries = {}
+            writes = []
+            for key, table in zip(keys, tables, strict=True):
+                before = plan.base_tree.find(table.path)
+                if before is not None and view.tree.find(table.path) == plan.branch.find(table.path):
+                    entries[key] = before
+                    writes.append(drop_published_head(table.own, now))
+            if not entries:
+                return None
+            return Edit(f"{len(entries)} tables as in the catalog", entries=entries, writes=tuple(writes))
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if failed:
                 raise _busy(plan.base.branch)
 
         self._services.steps.commit(plan.base.branch, change, on_rejected=on_rejected)
-        return True
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -196,7 +205,7 @@ class Promoter:
         """Returns the commit of a table in the catalog."""
         theirs = table.theirs
         version = theirs.latest + 1
-        paths = BranchPaths(f"{FOLDER}/{table.own.table_id}")
+        paths = BranchPaths(f"{BRANCHES_FOLDER}/{table.own.table_id}")
         moved = moved_change(table.change, paths)
         new_files = {key_of(paths.relocate(body)) for body in table.change.added.values() if paths.is_of_branch(body)}
         if "metaData" in moved.definition:
@@ -270,14 +279,10 @@ class Promoter:
             put[_written_path(each.path, entity)] = _with_rights(entity, self._present(view, each.path))
             if each.kind in ("created", "replaced"):
                 writes += self._adopt_rows(catalog, each.path, entity, now)
-        for table in plan.tables:
-            writes.append(hand_over_head(table.own, now))
-            writes.append(self._free(table.own))
-        commits = len(plan.tables)
-        if len(writes) + commits > MAX_ROWS:
-            problem = f"the promotion changes {len(writes) + commits} rows, and one write holds {MAX_ROWS}"
-            raise InvalidRequest(problem, field="branch", remedy="make smaller branches: some tables on each")
-        message = f"promote branch {plan.base.branch}: {commits} tables, {len(plan.names)} names"
+        if len(writes) >= MAX_ROWS:
+            problem = f"the promotion creates and drops tables of {len(writes)} rows, and one write holds {MAX_ROWS}"
+            raise InvalidRequest(problem, field="branch", remedy="make smaller branches: some new tables on each")
+        message = f"promote branch {plan.base.branch}: {len(plan.tables)} tables, {len(plan.names)} names"
         return Edit(message, put=put, remove=tuple(removed), writes=tuple(writes))
 
     def _present(self, view: View, path: Path) -> Entity | None:
@@ -315,11 +320,6 @@ class Promoter:
         if kept is not None:
             reason = f"namespace '{dotted_name(*each.path)}' was dropped on the branch, and has more in the catalog"
             raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
-
-    def _free(self, head: TableHead) -> Erase:
-        """The branch's table owns no location any more: its files are the catalog's table's."""
-        own = Clause("own", "I28", "the location is still this table's", Equals(("table_id",), head.table_id))
-        return Erase(self._world.space.location(normalise(head.location)), (own,))
 
 
 class _Names:

@@ -2,7 +2,7 @@
 
     1  version       of the catalog's table as of the branch's base; everything up to it is
                      published
-    2  log           below the table's location, in ``core.branches.FOLDER``: a checkpoint of that
+    2  log           below the table's location, in ``BRANCHES_FOLDER``: a checkpoint of that
                      version, which names the files of the catalog's table relative to that folder,
                      then the commit of the version with its commitInfo alone
     3  metadata      of the version, under the uuid of the branch's table
@@ -25,7 +25,7 @@ from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.clone.copies import PastVersions
 from turnstile.catalog.clone.delta import DeltaCopier
-from turnstile.catalog.core.branches import is_inherited, own_location
+from turnstile.catalog.core.branches import is_inherited
 from turnstile.catalog.core.entities import CloneOf, Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, dotted_name
@@ -42,6 +42,7 @@ from turnstile.maintenance.checkpoint import CheckpointWriter, write_pointer
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, derive
 from turnstile.store.core.errors import StorageFault
+from turnstile.store.core.locations import branch_location
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.ports import World
@@ -127,7 +128,7 @@ class OwnTables:
         past = PastVersions(self._base_ms(tree.catalog))
         source, version, ict, metadata = copier.version_of(table.table_id, name, past)
         table_id = world.ids.uuid()
-        location = own_location(source.location, table_id)
+        location = branch_location(source.location, table_id)
         configuration = {**(metadata.metadata.get("configuration") or {}), UUID_PROPERTY: table_id}
         metadata = msgspec.structs.replace(metadata, metadata={**metadata.metadata, "configuration": configuration})
         self._write_files(source, location, version, metadata)

@@ -32,6 +32,7 @@ from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.writes.state import drop_head
+from turnstile.delta.undecided import is_settled
 from turnstile.rights.grants import GRANTABLE, Access, GrantChange, Securable, apply_changes
 from turnstile.store.core.errors import (
     AlreadyExists,
@@ -218,7 +219,8 @@ class Branches:
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             for position, row in failed.items():
-                raise not_active(dotted_name(full, *dropped[position]), row)
+                if not is_settled(self._world, row):
+                    raise not_active(dotted_name(full, *dropped[position]), row)
 
         self._steps.commit(full, change, on_rejected=on_rejected)
         return bool(dropped)

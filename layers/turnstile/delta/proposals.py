@@ -68,9 +68,14 @@ class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     predicate: str = ""
 
 
+class HandOver(ReadVersion, frozen=True):
+    """A table that ends with the group: its commits up to ``version``, its latest, are another
+    table's from then on (I28)."""
+
+
 class GroupRequest(msgspec.Struct, frozen=True):
     """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it
-    writes, and the tables that it only read. ``entry``: the change of its entry in the journal by
+    writes, and the tables that it only read, or hands over. ``entry``: the change of its entry in the journal by
     the same write (``delta.transactions.journal``). ``rows``: further rows that the same write
     makes, in refs.
     """

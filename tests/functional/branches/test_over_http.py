@@ -447,6 +447,33 @@ def test_i28_a_drop_under_a_key_drops_all_of_the_branch_and_is_done_once(site: P
     assert names(site) == ["t"]
 
 
+@pytest.mark.parametrize("number", [45, 60], ids=["one write", "prepared"])
+def test_i28_many_tables_are_promoted_in_one_instant_and_tables_that_were_only_read_cost_none(
+    site: PlansApi, number: int
+) -> None:
+    ids = [site.create(f"t{at}")["table_id"] for at in range(number)]
+    branched(site)
+    mine = [own(site, f"t{at}")["table_id"] for at in range(number)]
+    for id in mine[3:]:
+        site.add_files(id, add("x"))
+    answer = promoted(site)
+    assert len(answer["tables"]) == number - 3
+    assert [site.commits.get(f"/v1/tables/{id}/head").json["latest"] for id in ids] == [0] * 3 + [1] * (number - 3)
+    assert {site.commits.get(f"/v1/tables/{id}/head").json["state"] for id in mine} == {"dropped"}
+    assert any("/group/" in key for key in site.world.refs.rows) == (number > 49 + 3)
+
+
+def test_i28_more_tables_are_only_read_than_one_change_returns(site: PlansApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.branches.promotion.TABLES_PER_CHANGE", 1)
+    for at in range(15):
+        site.create(f"t{at}")
+    branched(site)
+    for at in range(15):
+        own(site, f"t{at}")
+    site.add_files(own(site, "t0")["table_id"], add("x"))
+    assert [table["name"] for table in promoted(site)["tables"]] == ["default.t0"]
+
+
 def test_i28_a_promotion_under_a_key_promotes_beside_a_table_that_was_only_read(site: PlansApi) -> None:
     id = site.create("t")["table_id"]
     site.create("read")

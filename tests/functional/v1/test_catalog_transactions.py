@@ -266,11 +266,19 @@ def test_more_rows_than_a_transaction_holds_are_refused(lake: Lake) -> None:
     answer = lake.transact(*changes)
     assert (answer.status, answer.error["field"]) == (400, "changes"), answer.text
     both = {"commits": [lake.inline(lake.table, 4, "a")]}
+    assert lake.transact(*changes[:32], rename("second", "x"), new_namespace("eu"), **both).status == 200  # 98 rows
+
+
+def test_i8_commits_that_do_not_fit_beside_the_changes_are_prepared_and_come_with_them(lake: Lake) -> None:
+    changes = [new_table(f"t{at}", lake.stage(f"t{at}")) for at in range(32)]  # three rows each
     third = lake.stage("third")
     lake.register("third", third)
-    more = {**both, "reads": [{"table_id": third, "version": 0}]}
-    assert lake.transact(*changes[:32], rename("second", "x"), **more).error["field"] == "changes"
-    assert lake.transact(*changes[:32], rename("second", "x"), new_namespace("eu"), **both).status == 200  # 98 rows
+    more = {"commits": [lake.inline(lake.table, 4, "a")], "reads": [{"table_id": third, "version": 0}]}
+    stale = {**more, "reads": [{"table_id": third, "version": 1}]}
+    refusal = lake.transact(*changes, rename("second", "x"), **stale)
+    assert (refusal.status, refusal.error["type"]) == (409, "TransactionConflict"), refusal.text
+    assert lake.transact(*changes, rename("second", "x"), **more).status == 200
+    assert lake.transact(*changes, rename("second", "x"), **more).status == 409, "the changes are made already"
 
 
 def test_a_hundred_members_are_a_transaction(lake: Lake) -> None:

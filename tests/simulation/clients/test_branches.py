@@ -19,11 +19,14 @@ from tests.support.faults import CRASHES, LOSSES, Crash, Faulty
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.promotion import Promoter
-from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.decide import Ratified, Refused
+from turnstile.delta.core.undecided import OPEN_MS
 from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.transactions.groups import GroupRatifier
+from turnstile.delta.undecided import settle_one
 from turnstile.maintenance.state import open_state
 from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, StorageFault
-from turnstile.store.ports import World
+from turnstile.store.ports import TRANSACT_MAX, World
 
 SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 8 else ()) for seed in range(100)]
 TABLES = ("a", "b", "c")
@@ -71,6 +74,7 @@ class Lake:
         self.base: dict[str, set[str]] = {}
         self.path_in_base: dict[str, str] = {}
         self.promoted = 0
+        self.prepared = 0
         for name in TABLES:
             self.append("main", name)
             self.append("main", name)
@@ -88,6 +92,7 @@ class Lake:
         """The files of a table, by their names."""
         services = self.services()
         table_id = self.table_id(catalog, name, services)
+        settle_one(self.world, head_of(self.world, table_id), lambda _s: None)
         services.publisher.publish(table_id)
         head = head_of(self.world, table_id)
         assert head.floor == head.latest, "everything ratified can be published"
@@ -101,23 +106,28 @@ class Lake:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def commit(self, catalog: str, name: str, *actions: dict[str, Any], blind: bool) -> None:
+    def commit(self, catalog: str, name: str, *actions: dict[str, Any], blind: bool) -> bool:
+        """Returns whether it was ratified; only a promotion in progress refuses it."""
         services = self.services()
         table_id = self.table_id(catalog, name, services)
-        head = head_of(self.world, table_id)
+        head = settle_one(self.world, head_of(self.world, table_id))
         stamp = max(self.world.clock.now_ms(), head.last_ict + 1)
         info = delta.info(f"{catalog}-{name}-{stamp}", stamp, isBlindAppend=blind)
         content = delta.lines(info, *actions)
         request = CommitRequest(table_id, head.latest + 1, base=head.latest, content=content)
-        assert isinstance(services.ratifier.commit(request), Ratified)
+        answer = services.ratifier.commit(request)
+        assert isinstance(answer, Ratified) or (
+            isinstance(answer, Refused) and bool(head.undecided) and answer.kind == ErrorType.CONCURRENT_CHANGE
+        )
+        return isinstance(answer, Ratified)
 
     def shown(self, catalog: str) -> dict[str, set[str]]:
         return self.main if catalog == "main" else cast("dict[str, set[str]]", self.dev)
 
     def append(self, catalog: str, name: str) -> None:
         file = f"f{self.world.clock.now_ms()}"
-        self.commit(catalog, name, delta.add(file), blind=True)
-        self.shown(catalog)[name].add(file)
+        if self.commit(catalog, name, delta.add(file), blind=True):
+            self.shown(catalog)[name].add(file)
 
     def delete(self, catalog: str, name: str) -> None:
         """Deletes a file; on the branch one that its base had."""
@@ -125,8 +135,8 @@ class Lake:
         if there:
             file = self.random.choice(sorted(there))
             path = f"../../{self.path_in_base[file]}" if catalog == BRANCH else self.paths()[file]
-            self.commit(catalog, name, delta.remove(path), blind=False)
-            self.shown(catalog)[name].discard(file)
+            if self.commit(catalog, name, delta.remove(path), blind=False):
+                self.shown(catalog)[name].discard(file)
 
     def paths(self) -> dict[str, str]:
         """The paths of the catalog's files by their names: those that a branch wrote are in its
@@ -163,6 +173,7 @@ class Lake:
 
     def promote(self) -> None:
         assert self.dev is not None
+        own = [self.table_id(BRANCH, name, self.services()) for name in TABLES]
         services = self.faulty() if self.random.random() < 0.6 else self.services()
         raced = self.random.choice(("main", BRANCH))
         name = self.random.choice(TABLES)
@@ -170,18 +181,24 @@ class Lake:
             before_write(self.world, self.random.randint(1, 8), lambda: self.append(raced, name))
         refused = ""
         try:
-            Promoter(services.open_catalog, services.groups).promote("main", "dev")
+            part = self.random.choice((TRANSACT_MAX, 5))
+            groups = GroupRatifier(services.world, services.ratifier, part=part)
+            Promoter(services.open_catalog, groups).promote("main", "dev")
         except (Crash, OutcomeUnknown, StorageFault):
             pass
         except StateConflict as error:
             refused = error.type
         finally:
             stop_races(self.world)
+        self.prepared += any("/group/" in key for key in self.world.refs.rows)
+        self.world.clock.now += self.random.choice((0, OPEN_MS + 1))
         conflicts = self._conflicts()
         assert conflicts or refused != ErrorType.BRANCH_CONFLICT
         if self.has_branch():
             return
         assert not conflicts
+        ended = [settle_one(self.world, head_of(self.world, table_id)) for table_id in own]
+        assert {head.state for head in ended} == {"dropped"}, "no commit of the branch comes after its promotion"
         for name in TABLES:
             gone = self.base[name] - self.dev[name]
             self.main[name] = (self.main[name] - gone) | (self.dev[name] - self.base[name])
@@ -239,3 +256,4 @@ def test_i28_the_runs_promote_branches() -> None:
         for _ in range(25):
             lake.step()
     assert sum(lake.promoted for lake in lakes) > 2
+    assert sum(lake.prepared for lake in lakes) > 2

@@ -134,7 +134,7 @@ def _takes_of_every_role() -> Any:
     def take(self: Exchange, id: str) -> bool:
         source = self.joined_view.others[id]
         roles = {role: self.joined_view.fleet.granules[role] for role in source.loads if role not in self._roles}
-        rest = [row for row in self._reader.granules(granule_names(roles)).values() if row.owner == id]
+        rest = [row for row in self._reader.granules(granule_names(roles), []).values() if row.owner == id]
         return all(self._take([row], self.joined_view.others[id], self.joined_view.me) for row in rest)
 
     return patch.object(Exchange, "_release_rest", take)

@@ -75,17 +75,17 @@ def _judged_and_then_unchecked() -> Any:
     """A read that was checked once is taken as valid in every later version."""
 
     def checking(check: Callable[..., Any]) -> Callable[..., Any]:
-        def loosely(self: GroupReads, at: int, key: str) -> Any:
+        def loosely(self: GroupReads, at: int, key: str, now: int) -> Any:
             read = self._read[at]
-            if self.version(at) == read.version:
-                return check(self, at, key)
+            if self._holds[at] == read.version:
+                return check(self, at, key, now)
             return unchanged_check(key, read.version, 1_000)
 
         return loosely
 
     from turnstile.delta.core.writes.ratify import unchanged_check
 
-    return swapped("turnstile.delta.transactions.group_reads.GroupReads.check", checking)
+    return swapped("turnstile.delta.transactions.group_reads.GroupReads._write", checking)
 
 
 JUDGED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {

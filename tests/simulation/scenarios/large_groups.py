@@ -57,7 +57,7 @@ LARGE_GROUP_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I8",
     ),
     "large group: reads are not held": (
-        lambda: swapped("turnstile.delta.transactions.large_groups.hold", _unheld),
+        lambda: swapped("turnstile.delta.transactions.group_reads.hold", _unheld),
         "I8",
     ),
     "large group: others commit over an entry": (without(NAMED, "settled"), "I1"),

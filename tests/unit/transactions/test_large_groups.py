@@ -17,6 +17,7 @@ from tests.support.groups import appends, group, latest, ratified, refused
 from tests.support.groups import groups as small_and_large
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.decide import Refused
+from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED
 from turnstile.delta.core.undecided import (
     LARGE_MAX,
     OPEN_MS,
@@ -30,13 +31,13 @@ from turnstile.delta.core.undecided import (
     verdict,
 )
 from turnstile.delta.core.writes.state import drop_head
-from turnstile.delta.proposals import GroupRequest, ReadVersion
+from turnstile.delta.proposals import GroupRequest, HandOver, ReadVersion
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.sweep import Sweeper
 from turnstile.delta.transactions.cuts import Cuts
 from turnstile.delta.transactions.groups import GroupRatifier
-from turnstile.delta.undecided import settle_one
+from turnstile.delta.undecided import seen_one, settle_one
 from turnstile.store.core.errors import InvalidRequest, NotFound, OutcomeUnknown, Throttled
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.writes import Change
@@ -160,6 +161,39 @@ def test_i8_what_was_read_is_held_until_the_decision_and_refuses_when_it_changed
     for index, order in ((1, reads), (0, reads[::-1])):
         assert refused(groups(world).commit(appends(tables[:3], "u", reads=order))) == [("read", index, "read")]
     assert latest(tables) == [1, 1, 1, 0, 1] and undecided(tables) == 0
+
+
+@pytest.mark.parametrize("part", [2, 100], ids=["prepared", "one write"])
+def test_i28_a_table_that_is_handed_over_ends_with_the_group_and_takes_no_commit_after_it(
+    world: FakeWorld, tables: list[Table], part: int
+) -> None:
+    ending = tables[3]
+    assert ratified(groups(world).commit(appends([ending])))
+    stale = appends(tables[:3], reads=[HandOver(ending.id, 0)])
+    assert [place for place, *_ in refused(small_and_large(world, part=part).commit(stale))] == ["read"]
+    assert (latest(tables[:3]), ending.head.state, undecided(tables)) == ([0, 0, 0], ACTIVE, 0)
+    assert ratified(small_and_large(world, part=part).commit(appends(tables[:3], reads=[HandOver(ending.id, 1)])))
+    head = ending.head
+    assert (head.state, head.reason, head.managed, head.undecided) == (DROPPED, EXPORTED, False, b"")
+    assert (latest(tables[:3]), head.latest) == ([1, 1, 1], 1)
+    late = appends([tables[4]], reads=[HandOver(ending.id, 1)])
+    assert [place for place, *_ in refused(small_and_large(world, part=1).commit(late))] == ["read"]
+
+
+def test_i28_a_table_of_a_group_that_is_decided_and_not_folded_is_shown_as_ended() -> None:
+    states = []
+    for after in range(1, 12):
+        world = fake_world()
+        tables = [Table(world, table_id(number)) for number in range(4)]
+        if not stopped(world, appends(tables[:3], reads=[HandOver(tables[3].id, 0)]), after):
+            break
+        shown = seen_one(world, tables[3].head)
+        assert set(latest(tables[:3])) == {int(shown.state == DROPPED)}, "all or nothing"
+        world.clock.now += OPEN_MS + 1
+        settled = settle_one(world, tables[3].head)
+        assert (settled.state, settled.undecided) == (shown.state, b"")
+        states.append(shown.state)
+    assert (states[0], states[-1]) == (ACTIVE, DROPPED)
 
 
 def test_i8_what_was_read_with_slack_may_be_behind_when_it_is_held(world: FakeWorld, tables: list[Table]) -> None:

@@ -18,6 +18,11 @@ docs/decisions/0023).
                                   by the idempotency row: it was applied before
                                       (``catalog.changes.idempotency``)
 
+Where 4 would have more rows than a transaction holds, the commits are prepared in their HEADs before
+2, as a large group's (``delta.transactions.large_groups``), and 4 has the decision of that group in
+their place: so any number of tables, up to a group's, change with the catalog in one instant. They
+are folded after 4, by this request or by any other that meets one.
+
 HEAD ids of a catalog are used once. So the HEAD shows whether an attempt with a lost answer was
 applied, with all its other rows, and an attempt that it has moved past can never be applied. A
 crash before 4 leaves objs and files for gc.
@@ -26,6 +31,7 @@ crash before 4 leaves objs and files for gc.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import msgspec
 
@@ -45,6 +51,7 @@ from turnstile.delta.transactions.groups import (
     OpenGroup,
     check_members,
 )
+from turnstile.delta.transactions.large_groups import PreparedGroup
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,
@@ -100,7 +107,7 @@ class CatalogTransactions:
         the deadline; Throttled; EntryRefused by the group's entry in the journal. Then nothing was
         applied. OutcomeUnknown.
         """
-        attempt = _Attempt(catalog, self._groups.open(group), group, Composition(changes), reads)
+        attempt = _Attempt(catalog, self._groups, group, Composition(changes), reads)
         try:
             outcome = attempt.run(self._committer)
         except OutcomeUnknown:  # files that were written may be in use
@@ -138,19 +145,26 @@ class _Decided(Exception):
     """A commit or a read of the transaction was refused: another attempt cannot be accepted."""
 
 
+class _TooManyRows(Exception):
+    """The commits and reads do not fit into the write of the catalog's HEAD."""
+
+
 class _Attempt:
     """One request: its members while the catalog is changed."""
 
     def __init__(
         self,
         catalog: str,
-        commits: OpenGroup,
+        groups: GroupRatifier,
         group: GroupRequest,
         changes: Composition,
         reads: CatalogReads | None,
     ) -> None:
         self._catalog = catalog
-        self._commits = commits
+        self._large = groups.large
+        self._most_rows = min(groups.part, TRANSACT_MAX) - (TRANSACT_MAX - MAX_ROWS)
+        self._commits: OpenGroup = groups.open(group)
+        self._prepared: PreparedGroup | None = None
         self._group = group
         self.changes = changes
         self._reads = reads
@@ -164,9 +178,37 @@ class _Attempt:
         if not commits.are_open:
             return self._refusal()
         try:
+            return self._commit(committer)
+        except _TooManyRows:
+            return self._commit_large(committer)
+
+    def _commit_large(self, committer: Committer) -> Applied | NotApplied:
+        """Prepares the commits, and commits the changes with the decision of the group."""
+        self._prepared = self._commits.prepare_large(self._large)
+        if self._prepared is None:
+            return self._answer_of_others()
+        try:
+            outcome = self._commit(committer)
+        except OutcomeUnknown:
+            raise
+        except (TurnstileError, EntryRefused) as error:
+            if self._large.abort(self._prepared):
+                raise
+            raise OutcomeUnknown(f"the transaction may be applied, and then: {error}") from error
+        if isinstance(outcome, NotApplied):
+            self._large.abort(self._prepared)
+        return outcome
+
+    def _answer_of_others(self) -> Applied | NotApplied:
+        answer = self._commits.answer_of_others()
+        return self._earlier(answer) if isinstance(answer, GroupRatified) else NotApplied(commits=answer)
+
+    def _commit(self, committer: Committer) -> Applied | NotApplied:
+        commits = self._commits
+        try:
             tree = committer.commit(self._catalog, self._change, on_rejected=self._on_rejected)
         except _Decided:
-            return self._refusal()
+            return self._refusal() if self._prepared is None else self._answer_of_others()
         except _ReadChanged as changed:
             replay = commits.find_replay() if self._group.commits else None
             if replay is not None:  # what was read was changed since by this very transaction
@@ -182,6 +224,8 @@ class _Attempt:
             if isinstance(error, StateConflict | AlreadyExists):
                 return NotApplied(change=refused)
             raise
+        if self._prepared is not None:
+            self._large.fold(self._prepared)
         return Applied(commits.ratified_results().members, tree.commit.seq)
 
     def _require_one_catalog(self) -> None:
@@ -207,12 +251,20 @@ class _Attempt:
         writes = self._commits.writes()
         self._own = len(edit.writes)
         self._check_rows(edit.writes, writes)
+        if self._prepared is not None:
+            writes = [self._large.decision(self._prepared)]
+        if self._own + len(writes) > self._most_rows:
+            self._refuse_rows(self._own + len(writes))
         return msgspec.structs.replace(edit, writes=(*edit.writes, *writes))
 
+    def _refuse_rows(self, rows: int) -> NoReturn:
+        is_preparable = self._prepared is None and self._group.entry is None and not self._group.rows
+        if is_preparable and self._group.commits and self._own < self._most_rows:
+            raise _TooManyRows
+        problem = f"the transaction changes or checks {rows} rows, and one may {self._most_rows}"
+        raise InvalidRequest(problem, field="changes", remedy="split it into several transactions")
+
     def _check_rows(self, own: Sequence[Write], others: Sequence[Write]) -> None:
-        if len(own) + len(others) > MAX_ROWS:
-            problem = f"the transaction changes or checks {len(own) + len(others)} rows, and one may {MAX_ROWS}"
-            raise InvalidRequest(problem, field="changes", remedy="split it into several transactions")
         changed = {write.key for write in own}
         for at, write in enumerate(others):  # the group's entry, the last, is no row of a change
             if write.key in changed:
@@ -224,6 +276,11 @@ class _Attempt:
                 )
 
     def _on_rejected(self, failed: Mapping[int, Row | None]) -> None:
+        if self._prepared is not None:
+            if self._own in failed:  # the group was aborted, or committed, by another process
+                raise _Decided
+            self.changes.on_rejected({at: row for at, row in failed.items() if at < self._own})
+            return
         last = self._own + len(self._group.commits) + len(self._group.reads) + (self._group.entry is not None)
         rows = {at - self._own: row for at, row in failed.items() if self._own <= at < last}
         if rows:

@@ -26,11 +26,6 @@ from turnstile.store.core.rows import ENTITY_PREFIX
 OWN: Final = BRANCH_SIGN
 """The end of the obj id of an entity that a change of a branch put."""
 
-FOLDER: Final = "_branches"
-"""The folder below a table's location with the logs and files of its branches. Delta's tools leave
-folders alone whose names begin with an underscore."""
-
-
 NOT_KNOWN: Final = -1
 """The version in the origin of a table that has no log of its own yet."""
 
@@ -84,11 +79,6 @@ def is_inherited(tree: Tree, entry: IndexEntry) -> bool:
     """Whether an entry of a branch leads to a table of the catalog that the branch belongs to."""
     shared = entry.obj.startswith(ENTITY_PREFIX) and not entry.obj.endswith(OWN)
     return entry.kind == TABLE and shared and is_branch(tree.catalog)
-
-
-def own_location(location: str, table_id: str) -> str:
-    """Returns the location of a branch's table ``table_id``, of a table at ``location``."""
-    return f"{location}/{FOLDER}/{table_id}"
 
 
 def shown_table(tree: Tree, entry: IndexEntry, table: Table) -> Table:

@@ -34,7 +34,7 @@ from msgspec.structs import replace
 
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import ErrorType, StateConflict
-from turnstile.store.core.locations import ancestors
+from turnstile.store.core.locations import ancestors, is_of_branch
 from turnstile.store.core.rows import Space, StoredRow
 from turnstile.store.core.writes import (
     Absent,
@@ -223,10 +223,18 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
     return [Erase(space.location(location), (own, uncloned_clause())), *_unmark(space, location, rows)]
 
 
+def end_branch_location(space: Space, location: str, table_id: str) -> Erase:
+    """Erases the row of a location in the folder of branches, if ``table_id`` still owns it: the
+    reverse of ``owner_row``. The files there are another table's."""
+    own = Clause("own", "I28", "the location is still this table's", Equals(("table_id",), table_id))
+    return Erase(space.location(location), (own,))
+
+
 def _unmark(space: Space, location: str, rows: Mapping[str, Row]) -> list[Write]:
-    """The writes that count one claim less above ``location``; none in a zone."""
+    """The writes that count one claim less above ``location``; none in a zone, and none in the
+    folder of branches of a table, whose own claim is the one that counts."""
     higher = {key: Location.from_row(rows[key]) for key in keys_above(space, location)[1:] if key in rows}
-    if any(row.zone for row in higher.values()):
+    if is_of_branch(location) or any(row.zone for row in higher.values()):
         return []
     writes: list[Write] = []
     for key, row in higher.items():

@@ -10,7 +10,7 @@ decided (ADR 24).
 While a HEAD has an undecided entry nothing else is ratified on the table and nothing makes it leave
 (clause ``settled``). So the conditions of the prepare still hold when the entry is folded,
 whichever process folds it and whenever. A table that the group only read is held by an entry
-without a commit.
+without a commit; so is one that it hands over, which the fold drops.
 
 A group may be begun anew after it was aborted. Each beginning has a token of its own, which its
 entries carry: an entry with another token than its group's row is of a beginning that was aborted.
@@ -28,6 +28,7 @@ import msgspec
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import Entry, TableHead
 from turnstile.delta.core.writes.ratify import named_change, ticket_change, unchanged_check
+from turnstile.delta.core.writes.state import hand_over_head
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.terms import latest_ms
@@ -53,8 +54,9 @@ class Undecided(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
 
     ``id`` is the group's, ``ref`` names its row, ``token`` the beginning of it. ``entry`` and the
     following members are the proposal that is folded (``decide.Proposal``); without ``entry`` the
-    table was only read, at ``version``. ``clock_behind``: the form of a ticket that was accepted,
-    which stays the fitting one: ``last_ict`` does not move meanwhile.
+    table was only read, at ``version``, or is handed over at it (``ends``). ``clock_behind``: the
+    form of a ticket that was accepted, which stays the fitting one: ``last_ict`` does not move
+    meanwhile.
     """
 
     id: str
@@ -66,6 +68,7 @@ class Undecided(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     apps: tuple[str, ...] = ()
     metadata: str | None = None
     clock_behind: bool = False
+    ends: bool = False
 
     def pack(self) -> bytes:
         return _ENCODER.encode(self)
@@ -132,9 +135,20 @@ def hold(beginning: Beginning, key: str, version: int, slack: int = 0) -> Change
     return Change(key, unchanged_check(key, version, slack).clauses, (Set(("undecided",), undecided.pack()),))
 
 
+def hold_ending(beginning: Beginning, key: str, version: int, now: int) -> Change:
+    """Keeps a table that the group hands over at ``version``, where ``hand_over_head`` would be
+    accepted."""
+    undecided = Undecided(beginning.id, beginning.ref, beginning.token, version, ends=True)
+    return Change(key, hand_over_head(key, version, now).clauses, (Set(("undecided",), undecided.pack()),))
+
+
 def fold(key: str, packed: bytes, now: int) -> Change:
-    """Ratifies the commit of an undecided entry, of a group that is committed. Again is refused."""
+    """Ratifies the commit of an undecided entry, or drops the table that is handed over, of a group
+    that is committed. Again is refused."""
     undecided = _unpack(packed)
+    if undecided.ends:
+        ending = hand_over_head(key, undecided.version or 0, now)
+        return Change(key, (_same_entry(packed),), (*ending.actions, Drop(("undecided",))))
     if undecided.entry is None:
         return remove(key, packed)
     proposal = Proposal(

@@ -2,8 +2,8 @@
 check of a changed one (I8, I20).
 
     reads = GroupReads(group.reads, judge)
-    reads.check(at, key)                    # the condition of the group's write
-    reads.refused({at: head})               # from the rows that refused it: valid reads move to the
+    reads.writes(key, now)                  # the conditions of the group's write
+    reads.decide_refused({at: head})        # from the rows that refused it: valid reads move to the
                                             later version
     reads.stale                             # invalid reads: the group is refused
 
@@ -11,7 +11,8 @@ A read without a predicate is valid while its table has not changed (I8). A read
 while no later commit may have changed a row that satisfies it (I20): when the table has changed,
 the commits since are checked, and the group is sent again with the last checked version. The answer
 follows from the commits alone, so a read that was refused once is refused for ever: no earlier
-attempt with a lost answer can be accepted any more. Source: TreeCat, precision locking.
+attempt with a lost answer can be accepted any more. A table that the group hands over is read, too,
+and dropped by the group (I28). Source: TreeCat, precision locking.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from turnstile.delta.core.decide import Conflict, Refused, changed_since
-from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.undecided import has_changed
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.undecided import Beginning, has_changed, hold, hold_ending
 from turnstile.delta.core.writes.ratify import unchanged_check
-from turnstile.delta.proposals import SLACK_MAX, ReadVersion
+from turnstile.delta.core.writes.state import hand_over_head
+from turnstile.delta.proposals import SLACK_MAX, HandOver, ReadVersion
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.names import MAX_VERSION
-from turnstile.store.core.writes import Check
+from turnstile.store.core.writes import Change, Check
 
 if TYPE_CHECKING:
     from turnstile_predicates.conflicts import ChangedRead
@@ -68,18 +70,24 @@ class GroupReads:
     def __len__(self) -> int:
         return len(self._read)
 
-    def version(self, at: int) -> int:
-        """The last version in which a read is known to hold."""
-        return self._holds[at]
+    def writes(self, key: Callable[[str], str], now: int) -> list[Check | Change]:
+        """The conditions of the group's write, and the ends of the tables that it hands over."""
+        return [self._write(at, key(read.table_id), now) for at, read in enumerate(self._read)]
 
-    def checks(self, key: Callable[[str], str]) -> list[Check]:
-        """The conditions of the group's write."""
-        return [self.check(at, key(read.table_id)) for at, read in enumerate(self._read)]
-
-    def check(self, at: int, key: str) -> Check:
+    def _write(self, at: int, key: str, now: int) -> Check | Change:
         """The condition on the row of one table: it is as in the version in which the read holds,
         or behind by its slack."""
-        return unchanged_check(key, self._holds[at], self._read[at].slack)
+        read = self._read[at]
+        if isinstance(read, HandOver):
+            return hand_over_head(key, read.version, now)
+        return unchanged_check(key, self._holds[at], read.slack)
+
+    def hold(self, beginning: Beginning, at: int, key: str, now: int) -> Change:
+        """The write that holds the table until a large group is decided."""
+        read = self._read[at]
+        if isinstance(read, HandOver):
+            return hold_ending(beginning, key, read.version, now)
+        return hold(beginning, key, self._holds[at], read.slack)
 
     def decide_refused(self, heads: Mapping[int, TableHead]) -> None:
         """Decides the reads that refused the group by their rows, by their index. Raises
@@ -101,7 +109,8 @@ class GroupReads:
                     self.stale[at] = StaleRead(head, change)
                     continue
                 self._holds[at] = upto
-            if has_changed(head, self._holds[at], read.slack):
+            is_over = isinstance(read, HandOver) and head.state != ACTIVE
+            if is_over or has_changed(head, self._holds[at], read.slack):
                 self.stale[at] = StaleRead(head)
 
     def decision(self, at: int) -> Conflict | Refused:

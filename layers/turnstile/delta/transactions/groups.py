@@ -33,10 +33,10 @@ from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified,
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.undecided import LARGE_MAX
 from turnstile.delta.prepare import Member, Prepared
-from turnstile.delta.proposals import GroupRequest, check_request
+from turnstile.delta.proposals import GroupRequest, HandOver, check_request
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.group_reads import GroupReads, Judge, check_reads
-from turnstile.delta.transactions.large_groups import LargeGroups
+from turnstile.delta.transactions.large_groups import LargeGroups, PreparedGroup
 from turnstile.delta.undecided import as_readers_see, settle
 from turnstile.store.core.errors import ErrorType, InvalidRequest, OutcomeUnknown, TurnstileError
 from turnstile.store.core.limits import Limits
@@ -108,9 +108,9 @@ class GroupRatifier:
         self._world = world
         self._ratifier = ratifier
         self._limits = limits or Limits()
-        self._part = part
         self._judge = judge
-        self._large = LargeGroups(world, ratifier, self._limits, pause=ratifier.preparer.pause, part=part)
+        self.part = part
+        self.large = LargeGroups(world, ratifier, self._limits, pause=ratifier.preparer.pause, part=part)
 
     def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
         """Decides one group. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound, whose
@@ -123,8 +123,8 @@ class GroupRatifier:
                 decision = self._ratifier.commit(group.commits[0], group.id)
             return OpenGroup(self._world, self._ratifier, group, [decision]).answer()
         members = self.open(group)
-        is_large = len(group.commits) + len(group.reads) > self._part and group.entry is None
-        return members.carried_out(self._large) if is_large and members.are_open else self._attempt(members)
+        is_large = len(group.commits) + len(group.reads) > self.part and group.entry is None
+        return members.carried_out(self.large) if is_large and members.are_open else self._attempt(members)
 
     def open(self, group: GroupRequest) -> OpenGroup:
         """Step 1: the group with its members prepared. Raises as ``commit``; nothing was written
@@ -193,6 +193,15 @@ class OpenGroup:
         be written."""
         if large.attempt(self._group, self._members, self._reads, self._decide):
             return self.ratified_results()
+        return self.answer_of_others()
+
+    def prepare_large(self, large: LargeGroups) -> PreparedGroup | None:
+        """Prepares a group that is too large for one transaction; its sender decides it. None where
+        it was not prepared, as of ``LargeGroups.prepare``."""
+        return large.prepare(self._group, self._members, self._reads, self._decide)
+
+    def answer_of_others(self) -> GroupRatified | GroupRefused:
+        """The answer where this request did not commit the large group."""
         self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
         if self.are_open and not self.is_stale:
             self.fail_contended()
@@ -212,7 +221,7 @@ class OpenGroup:
         """Step 2: the conditional writes of the members, the checks of the reads, in the order of
         the request, and the change of the group's entry."""
         writing = [member for member in self._members if _is_open(member)]
-        reads = self._reads.checks(self._world.space.table)
+        reads = self._reads.writes(self._world.space.table, self._world.clock.now_ms())
         entry = [self._group.entry] if self._group.entry is not None else []
         return [*map(self._ratifier.preparer.change, writing), *reads, *entry, *self._group.rows]
 
@@ -337,8 +346,9 @@ def check_members(group: GroupRequest) -> None:
     check_uuid(group.id, "id")
     tables = [request.table_id for request in group.commits] + [read.table_id for read in group.reads]
     most = LARGE_MAX if group.entry is None else TRANSACT_MAX - 1
-    if len(tables) > most:
-        problem = f"a group of {len(tables)} tables; it may have {most}, with those that are only read"
+    count = len(tables) - sum(isinstance(read, HandOver) for read in group.reads)
+    if count > most:
+        problem = f"a group of {count} tables; it may have {most}, with those that are only read"
         raise InvalidRequest(problem, field="commits", remedy="split it into several transactions")
     if repeated := {id for id, count in Counter(tables).items() if count > 1}:
         problem = f"table {min(repeated)} is named twice"

@@ -40,14 +40,13 @@ from turnstile.delta.core.undecided import (
     decision_writes,
     fold,
     group_ref,
-    hold,
     packed_ids,
     prepare,
     remove,
     undecided_of,
 )
 from turnstile.delta.prepare import Member, Prepared
-from turnstile.delta.proposals import GroupRequest
+from turnstile.delta.proposals import GroupRequest, HandOver
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.transactions.group_reads import GroupReads
 from turnstile.delta.undecided import settle
@@ -97,32 +96,65 @@ class LargeGroups:
         Raises Throttled and other errors of the store if the group is aborted, OutcomeUnknown if
         that is not known.
         """
+        run = self.prepare(group, members, reads, decide)
+        if run is None:
+            return False
+        if self._decide(run.beginning, COMMITTED):
+            self.fold(run)
+            return True
+        self.abort(run)
+        return False
+
+    def prepare(
+        self,
+        group: GroupRequest,
+        members: list[Member],
+        reads: GroupReads,
+        decide: Callable[[Mapping[int, TableHead]], None],
+    ) -> PreparedGroup | None:
+        """Steps 1 and 2, for a sender that decides the group with other rows (``decision``), then
+        calls ``fold`` or ``abort``. Returns None where the group was aborted, or committed by
+        another request. Raises as ``attempt``."""
         beginning = self._begin(group)
         if beginning is None:
-            return False
-        run = _Run(self._world, self._ratifier, beginning, group=group, members=members, reads=reads, decide=decide)
+            return None
+        run = PreparedGroup(
+            self._world, self._ratifier, beginning, group=group, members=members, reads=reads, decide=decide
+        )
         self._faults("group.begun")
         try:
-            is_committed = self._prepare(run)
-            if is_committed:
-                self._faults("group.prepared")
-                is_committed = self._decide(run.beginning, COMMITTED)
+            is_prepared = self._prepare(run)
         except OutcomeUnknown:
             raise
         except TurnstileError as error:
-            if self._decide(run.beginning, ABORTED):
-                self._finish(run, remove)
+            if self.abort(run):
                 raise
             # Another request, of the same group, has committed it.
             raise OutcomeUnknown(f"the group is ratified, and then: {error.public_message}") from error
-        if is_committed:
-            self._faults("group.decided")
-            self._finish(run, lambda key, packed: fold(key, packed, self._world.clock.now_ms()))
-            return True
-        if self._decide(run.beginning, ABORTED):
-            self._faults("group.decided")
-            self._finish(run, remove)
-        return False
+        if not is_prepared:
+            self.abort(run)
+            return None
+        self._faults("group.prepared")
+        return run
+
+    def decision(self, run: PreparedGroup) -> Change:
+        """The write that commits the group: step 3, for a transaction with other rows."""
+        key = self._world.space.group(run.beginning.ref)
+        return decision_writes(key, run.beginning.token, COMMITTED, self._world.clock.now_ms())
+
+    def fold(self, run: PreparedGroup) -> None:
+        """Step 4 of a group that is committed."""
+        self._faults("group.decided")
+        self._finish(run, lambda key, packed: fold(key, packed, self._world.clock.now_ms()))
+
+    def abort(self, run: PreparedGroup) -> bool:
+        """Steps 3 and 4 of a group that is not to be committed. Returns False where it is committed
+        by now. Raises OutcomeUnknown where the store does not say."""
+        if not self._decide(run.beginning, ABORTED):
+            return False
+        self._faults("group.decided")
+        self._finish(run, remove)
+        return True
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -146,7 +178,7 @@ class LargeGroups:
             write = begin_anew(row, token, now)
         raise Throttled("the group was begun and aborted by others during every attempt")
 
-    def _prepare(self, run: _Run) -> bool:
+    def _prepare(self, run: PreparedGroup) -> bool:
         """Step 2; whether every table is prepared."""
         for positions in in_batches(run.order(), self._part):
             if not self._prepare_some(run, set(positions)):
@@ -154,7 +186,7 @@ class LargeGroups:
             self._faults("group.part")
         return True
 
-    def _prepare_some(self, run: _Run, left: set[int]) -> bool:
+    def _prepare_some(self, run: PreparedGroup, left: set[int]) -> bool:
         for _ in range(self._limits.attempts):
             order = sorted(left)
             answer = self._world.refs.transact([run.change(at) for at in order], self._world.ids.uuid())
@@ -184,7 +216,7 @@ class LargeGroups:
         is_committed = row is not None and (row.token, row.state) == (beginning.token, COMMITTED)
         return is_committed == (target == COMMITTED)
 
-    def _finish(self, run: _Run, write: Callable[[str, bytes], Change]) -> None:
+    def _finish(self, run: PreparedGroup, write: Callable[[str, bytes], Change]) -> None:
         """Step 4, as far as it goes: other processes do the rest."""
         try:
             for positions in in_batches(run.order(), self._part):
@@ -200,8 +232,9 @@ class LargeGroups:
             return
 
 
-class _Run:
-    """One group while it is carried out. Its tables have positions: the commits, then the reads."""
+class PreparedGroup:
+    """One group while it is carried out. Its tables have positions: the commits, then the reads and
+    the tables that are handed over."""
 
     def __init__(
         self,
@@ -239,8 +272,7 @@ class _Run:
         """The write that prepares the table at ``at``."""
         if at >= len(self._members):
             index = at - len(self._members)
-            slack = self._group.reads[index].slack
-            change = hold(self.beginning, self.key(at), self._reads.version(index), slack)
+            change = self._reads.hold(self.beginning, index, self.key(at), self._world.clock.now_ms())
         else:
             member = self._members[at]
             assert isinstance(member, Prepared)
@@ -269,5 +301,12 @@ def _identity(group: GroupRequest) -> bytes:
         )
         for commit in sorted(group.commits, key=lambda commit: commit.table_id)
     )  # fmt: skip
-    reads = sorted((read.table_id, read.version, *filter(None, (read.slack, read.predicate))) for read in group.reads)
+    reads = sorted(
+        (
+            read.table_id,
+            read.version,
+            *filter(None, (read.slack, read.predicate, isinstance(read, HandOver))),
+        )
+        for read in group.reads
+    )
     return msgspec.msgpack.encode((group.id, list(commits), reads))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from turnstile.catalog.core.location_rows import end_branch_location
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.coordination.tasks import Tasks
@@ -17,7 +18,9 @@ from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem
 from turnstile.maintenance.holders import snapshots_with
 from turnstile.maintenance.work import forget_tasks
 from turnstile.store.core.errors import NotFound
+from turnstile.store.core.locations import is_of_branch
 from turnstile.store.core.rows import FILE_INDEX, INLINE, METADATA
+from turnstile.store.core.writes import Write
 from turnstile.store.ports import Obj, SomeRejected
 
 
@@ -34,7 +37,7 @@ class TombstoneCollector:
 
     - Collects: the HEAD of a table that was purged or exported, or was a clone and was dropped; the
       objs that bear its uuid, its
-      tasks, and its marks in the log of events.
+      tasks, its marks in the log of events, and the owner of the location of a branch's table.
     - Unreachable since: the drop. ``Grace.tombstone_ms`` later no identity of its commits is
       remembered (I3), no HEAD of the kept
       history names it, and no lease, token, credential or write of that time is valid. Its uuid was
@@ -76,9 +79,18 @@ class TombstoneCollector:
         forget_tasks(Tasks(world), head.table_id)
         faults("collect.emptied")
         marks = [forget_mark(mark) for mark in self._marks(head)]
-        if isinstance(world.refs.transact([forget_head(head), *marks], world.ids.uuid()), SomeRejected):
+        writes = [forget_head(head), *marks, *self._location(head)]
+        if isinstance(world.refs.transact(writes, world.ids.uuid()), SomeRejected):
             raise NotNow("it is not what it was")
         faults("collect.forgotten")
+
+    def _location(self, head: TableHead) -> list[Write]:
+        """The write that ends the location of a table that a promotion handed over."""
+        if not is_of_branch(head.location):
+            return []
+        space = self._world.space
+        row = self._world.refs.read(space.location(head.location))
+        return [] if row is None else [end_branch_location(space, head.location, head.table_id)]
 
     def _is_shown(self, head: TableHead) -> bool:
         """Whether a reset to a named snapshot would bring the table back."""

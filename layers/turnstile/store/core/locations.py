@@ -17,6 +17,10 @@ MAX_LENGTH: Final = 1024
 MAX_DEPTH: Final = 40
 """Path components: an import writes one row for each of them in one transaction of at most 100."""
 
+BRANCHES_FOLDER: Final = "_branches"
+"""The folder below a table's location with the logs and files of its branches. Delta's tools leave
+folders alone whose names begin with an underscore."""
+
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 _FORM: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//[^/]*)?(/.*)?")
 _NAME: Final = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?"
@@ -105,3 +109,13 @@ def location_after_move(location: str, old: str, new: str) -> str | None:
     if location == old:
         return new
     return new + location.removeprefix(old) if location.startswith(f"{old}/") else None
+
+
+def branch_location(location: str, table_id: str) -> str:
+    """Returns the location of a branch's table ``table_id``, of a table at ``location``."""
+    return f"{location}/{BRANCHES_FOLDER}/{table_id}"
+
+
+def is_of_branch(location: str) -> bool:
+    """Whether ``branch_location`` made a location."""
+    return location.rpartition("/")[0].endswith(f"/{BRANCHES_FOLDER}")

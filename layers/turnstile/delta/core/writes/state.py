@@ -306,13 +306,13 @@ def left_head(head: TableHead, reason: str, now: int) -> Change:
     return Change(head.key, clauses, actions)
 
 
-def hand_over_head(head: TableHead, now: int) -> Change:
+def hand_over_head(key: str, version: int, now: int) -> Change:
     """Active to dropped, as a tombstone that owns no files: its commits are those of another table
-    from now on, up to ``head.latest`` (I28)."""
+    from now on, up to ``version`` (I28)."""
     clauses = (
         _ACTIVE,
         settled_clause(),
-        Clause("same latest", "I28", "nothing was ratified since it was read", _at(head)),
+        Clause("same latest", "I28", "nothing was ratified since it was read", Equals(("latest",), version)),
     )
     actions = (
         Set(("state",), DROPPED),
@@ -320,7 +320,7 @@ def hand_over_head(head: TableHead, now: int) -> Change:
         Set(("reason",), EXPORTED),
         Set(("changed_at",), now),
     )
-    return Change(head.key, clauses, actions)
+    return Change(key, clauses, actions)
 
 
 def adopt_head(key: str, catalog: str, name: str, now: int) -> Change:
