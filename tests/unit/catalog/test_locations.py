@@ -7,12 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes.refs import FakeRefs
-from turnstile.catalog.core.location_rows import Location, claim, conflict, keys_above, owner_row, release
+from turnstile.catalog.core.location_rows import (
+    Location,
+    claim,
+    conflict,
+    end_branch_location,
+    keys_above,
+    owner_row,
+    release,
+)
 from turnstile.catalog.core.paths import managed_location
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.locations import ancestors, is_root, normalise, overlap
+from turnstile.store.core.locations import ancestors, branch_location, is_of_branch, is_root, normalise, overlap
 from turnstile.store.core.rows import Space
-from turnstile.store.ports import AllAccepted, SomeRejected
+from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 
 SPACE = Space("test")
 
@@ -170,3 +178,37 @@ def test_inside_a_zone_owners_stand_alone_and_no_other_gets_in() -> None:
     refs.transact(release(SPACE, "s3://b/lake/c/n/u1", "u1", rows), "release")
     assert sorted(refs.rows) == ["test/location/s3://b", "test/location/s3://b/lake"]
     assert refs.rows["test/location/s3://b"]["below"] == 1
+
+
+def test_i10_a_location_in_the_folder_of_branches_counts_for_no_marker() -> None:
+    refs = FakeRefs()
+    claimed = {}
+    for number, place in enumerate(("s3://b/x/t", "s3://b/x/u")):
+        rows = refs.read_many(keys_above(SPACE, place))
+        refs.transact(claim(SPACE, place, rows, table_id=place, catalog="c", now=1), f"c{number}")
+        claimed = dict(refs.rows)
+    branch = branch_location("s3://b/x/t", "u1")
+    refs.write(owner_row(SPACE, branch, "u1", "c", 1))
+    rows = refs.read_many(keys_above(SPACE, branch))
+    assert isinstance(refs.transact(release(SPACE, branch, "u2", rows), "r1"), SomeRejected), "it is another's"
+    assert isinstance(refs.transact(release(SPACE, branch, "u1", rows), "r2"), AllAccepted)
+    assert refs.rows == claimed
+    refs.write(owner_row(SPACE, branch, "u1", "c", 1))
+    assert isinstance(refs.write(end_branch_location(SPACE, branch, "u2")), Rejected)
+    assert isinstance(refs.write(end_branch_location(SPACE, branch, "u1")), Accepted)
+    assert refs.rows == claimed
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("s3://b/t/_branches/u", True),
+        ("s3://b/t/_branches", False),
+        ("s3://b/t/_branches/u/x", False),
+        ("s3://b/my_branches/u", False),
+        ("s3://b/t", False),
+    ],
+)
+def test_a_location_of_a_branch_is_known_by_its_folder(location: str, expected: bool) -> None:
+    assert is_of_branch(location) == expected
+    assert branch_location("s3://b/t", "u") == "s3://b/t/_branches/u"

@@ -4,21 +4,27 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.support.catalog import fakes, fresh
+from tests.support.catalog import LAKE, create, fakes, fresh, head_of
 from tests.support.examples import examples
+from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash, Faulty
-from tests.support.gc import HISTORY_GRACE, collect_history, days, names_at
+from tests.support.gc import HISTORY_GRACE, collect, collect_history, days, names_at
+from turnstile.api.services import Services
+from turnstile.api.settings import Settings
+from turnstile.branches.promotion import Promoter
 from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.rows import RECENT
 from turnstile.catalog.services import CatalogServices
+from turnstile.delta.proposals import CommitRequest
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS
 from turnstile.store.core.limits import SpillLimits
@@ -66,6 +72,36 @@ def test_i28_objs_that_only_a_branch_leads_to_stay_and_go_with_it() -> None:
     collect_history(world)
     assert len(entities(world)) < RECENT + 5
     assert shown(fresh(world), "main") == ["default", "last", "other"]
+
+
+def locations(world: FakeWorld) -> list[str]:
+    return sorted(key.partition("/location/")[2] for key in world.refs.rows if "/location/" in key)
+
+
+@pytest.mark.parametrize("ended", ["promoted", "dropped"])
+def test_i10_the_location_of_a_branchs_table_goes_with_its_remains(ended: str) -> None:
+    services = Services(cast("Any", fakes(fresh())), Settings(lake_root=LAKE))
+    catalog = services.open_catalog
+    world = fakes(catalog)
+    table_id = create(catalog, "t")
+    catalog.branches.create("main", "dev")
+    own = services.open_reader.resolve("main@dev", ("default",), "t").table_id
+    before = locations(world)
+    assert sum("_branches" in location for location in before) == 1
+    if ended == "promoted":
+        head = head_of(world, own)
+        stamp = max(world.clock.now_ms(), head.last_ict + 1)
+        content = delta.lines(delta.info("c", stamp), delta.add("file"))
+        services.ratifier.commit(CommitRequest(own, head.latest + 1, base=head.latest, content=content))
+        Promoter(catalog, services.groups).promote("main", "dev")
+    else:
+        catalog.branches.drop("main", "dev")
+    for _ in range(3):
+        days(world, 40)
+        collect(world, "dropped")
+    assert not [location for location in locations(world) if "_branches" in location]
+    assert f"test/table/{own}" not in world.refs.rows
+    assert (head_of(world, table_id).state, len(locations(world))) == ("active", len(before) - 1)
 
 
 def test_i28_gc_of_a_branch_alone_removes_nothing_of_its_catalog() -> None:
