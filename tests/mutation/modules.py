@@ -300,6 +300,21 @@ MODULES: Final = {
     "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.planning.file_rows": Mutated(
+        ("unit/planning/test_samples.py", "unit/branches/test_expectations.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.branches.core.expectations": Mutated(
+        ("unit/branches/test_expectations.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.branches.core.row_outcomes": Mutated(
+        ("unit/branches/test_expectations.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.branches.checks": Mutated(
+        ("unit/branches/test_expectations.py", "functional/branches/test_expectations.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
     "turnstile.planning.sample": Mutated(
         ("unit/planning/test_samples.py", "functional/planning/test_samples_over_http.py"),
         writes=False,
@@ -668,7 +683,7 @@ SURVIVORS: Final[dict[str, str]] = {
         "a metadata file that is read again names what it named: it saves a read"
     ),
     "turnstile.planning.sample: sample: edge left <= 0": "a row more after exactly as many bytes as an answer has",
-    "turnstile.planning.sample: _count: edge self._left_bytes < 0": "exactly as many bytes as may be read",
+    "turnstile.planning.file_rows: count: edge self._left < 0": "exactly as many bytes as may be read",
     "turnstile.planning.core.shown_rows: _float: edge value > 0": "no infinity is 0",
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",

@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.branches.checks import Checker
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
 from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.net_change import (
@@ -128,7 +129,8 @@ class Promoter:
         NotFound, TooLarge, UnsupportedTable, StorageFault."""
         plan = self._comparer.compare(catalog, name)
         tables = [_table_change(table) for table in plan.tables if not table.change.is_empty]
-        return BranchChanges(tables, _names(plan), plan.conflicts[:CONFLICTS_MAX])
+        reasons = [*plan.conflicts, *Checker(self._services, self._comparer).reasons(plan)]
+        return BranchChanges(tables, _names(plan), reasons[:CONFLICTS_MAX])
 
     def promote(self, catalog: str, name: str) -> Promoted:
         """Promotes a branch and ends it. A branch without changes stays.
@@ -150,14 +152,20 @@ class Promoter:
             if unchanged:
                 self._return_unchanged(plan, unchanged)
                 continue
+            checker = Checker(self._services, self._comparer)
+            broken = checker.reasons(plan)
+            if broken:
+                raise _broken(msgspec.structs.replace(plan, conflicts=broken))
             changed = plan.tables
             if not changed and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
-            commits = [self._commit(plan, table) for table in changed]
+            commits = [self._commit(plan, table, checker.passed.get(table.own.table_id, [])) for table in changed]
             own = tuple(HandOver(table.own.table_id, table.own.latest) for table in changed)
             group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
             transactions = CatalogTransactions(self._groups, self._services.committer)
-            member = GroupChange(CatalogChange(_Names(self, plan).apply, _on_rejected), lambda _view: None)
+            member = GroupChange(
+                CatalogChange(_Names(self, plan, checker.versions).apply, _on_rejected), lambda _view: None
+            )
             try:
                 outcome = transactions.commit(plan.catalog.catalog, group, [member])
                 if not isinstance(outcome, Applied) and outcome.change is not None:
@@ -201,8 +209,8 @@ class Promoter:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def _commit(self, plan: Comparison, table: ComparedTable) -> CommitRequest:
-        """Returns the commit of a table in the catalog."""
+    def _commit(self, plan: Comparison, table: ComparedTable, passed: list[str]) -> CommitRequest:
+        """Returns the commit of a table in the catalog; ``passed``: the names of expectations."""
         theirs = table.theirs
         version = theirs.latest + 1
         paths = BranchPaths(f"{BRANCHES_FOLDER}/{table.own.table_id}")
@@ -211,7 +219,7 @@ class Promoter:
         if "metaData" in moved.definition:
             moved.definition = {**moved.definition, "metaData": self._metadata(theirs, moved.definition["metaData"])}
         now = self._world.clock.now_ms()
-        info = self._info(plan, table, moved, now)
+        info = self._info(plan, table, moved, passed, now)
         hwm = None if theirs.row_hwm is None else theirs.row_hwm + 1
         content = commit_lines(info, moved, new_files, RowIds(hwm, version))
         if len(content) <= self._services.limits.inline_bytes:
@@ -234,7 +242,7 @@ class Promoter:
             configuration[UUID_PROPERTY] = own
         return {**body, "id": stored.get("id"), "configuration": configuration}
 
-    def _info(self, plan: Comparison, table: ComparedTable, moved: NetChange, now: int) -> Action:
+    def _info(self, plan: Comparison, table: ComparedTable, moved: NetChange, passed: list[str], now: int) -> Action:
         ict = max(now, table.theirs.last_ict + 1)
         first, last = table.change.versions or (0, 0)
         return {
@@ -246,6 +254,7 @@ class Promoter:
                 "versions": msgspec.json.encode([first, last]).decode(),
                 "operations": msgspec.json.encode(table.change.operations).decode(),
                 "author": msgspec.json.encode(self._principal).decode(),
+                "passed": msgspec.json.encode(passed).decode(),
             },
             "operationMetrics": {
                 "numAddedFiles": str(len(moved.added)),
@@ -257,8 +266,9 @@ class Promoter:
             "txnId": self._world.ids.uuid(),
         }
 
-    def edit(self, plan: Comparison, view: View) -> Edit:
-        """Returns the change of the catalog, for one of its trees. Raises StateConflict."""
+    def edit(self, plan: Comparison, versions: Mapping[str, int], view: View) -> Edit:
+        """Returns the change of the catalog, for one of its trees; ``versions`` of tables that the
+        branch created were checked. Raises StateConflict."""
         reasons = self._comparer.name_conflicts(plan, view.tree)
         if reasons:
             raise _conflict(msgspec.structs.replace(plan, conflicts=reasons))
@@ -278,7 +288,7 @@ class Promoter:
             entity = self._store.entity(plan.branch.catalog, each.after.obj)
             put[_written_path(each.path, entity)] = _with_rights(entity, self._present(view, each.path))
             if each.kind in ("created", "replaced"):
-                writes += self._adopt_rows(catalog, each.path, entity, now)
+                writes += self._adopt_rows(catalog, each.path, entity, versions, now)
         if len(writes) >= MAX_ROWS:
             problem = f"the promotion creates and drops tables of {len(writes)} rows, and one write holds {MAX_ROWS}"
             raise InvalidRequest(problem, field="branch", remedy="make smaller branches: some new tables on each")
@@ -289,13 +299,16 @@ class Promoter:
         entry = view.tree.find(path)
         return None if entry is None else view.entity(entry.obj)
 
-    def _adopt_rows(self, catalog: str, path: Path, entity: Entity, now: int) -> Iterator[Write]:
+    def _adopt_rows(
+        self, catalog: str, path: Path, entity: Entity, versions: Mapping[str, int], now: int
+    ) -> Iterator[Write]:
         """The writes by which the rows of an entity of the branch become the catalog's."""
         space = self._world.space
         name = dotted_name(catalog, *path)
         match entity:
             case Table(external=None):
-                yield adopt_head(space.table(entity.table_id), catalog, name, now)
+                latest = versions.get(entity.table_id)
+                yield adopt_head(space.table(entity.table_id), catalog, name, now, latest)
             case Table():
                 yield _of_catalog(space.external(entity.table_id), entity.table_id, catalog)
         match entity:
@@ -325,12 +338,13 @@ class Promoter:
 class _Names:
     """The change of the catalog in one promotion."""
 
-    def __init__(self, promoter: Promoter, plan: Comparison) -> None:
+    def __init__(self, promoter: Promoter, plan: Comparison, versions: Mapping[str, int]) -> None:
         self._promoter = promoter
         self._plan = plan
+        self._versions = versions
 
     def apply(self, view: View) -> Edit:
-        return self._promoter.edit(self._plan, view)
+        return self._promoter.edit(self._plan, self._versions, view)
 
 
 def _busy(branch: str) -> StateConflict:
@@ -381,10 +395,15 @@ def _names(plan: Comparison) -> list[ChangedName]:
     return [ChangedName(dotted_name(*each.path), each.of, each.kind) for each in plan.names]
 
 
-def _conflict(plan: Comparison) -> StateConflict:
+def _broken(plan: Comparison) -> StateConflict:
+    return _conflict(plan, "mend the rows on the branch, or change the expectation there")
+
+
+def _conflict(
+    plan: Comparison, remedy: str = "make a new branch, and do there again what is in conflict"
+) -> StateConflict:
     count = len(plan.conflicts)
     problem = f"branch '{plan.base.branch}' cannot be promoted: {'; '.join(plan.conflicts[:3])}"
-    remedy = "make a new branch, and do there again what is in conflict"
     return StateConflict(
         ErrorType.BRANCH_CONFLICT,
         problem[:2_000],

@@ -75,9 +75,9 @@ class HandOver(ReadVersion, frozen=True):
 
 class GroupRequest(msgspec.Struct, frozen=True):
     """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it
-    writes, and the tables that it only read, or hands over. ``entry``: the change of its entry in the journal by
-    the same write (``delta.transactions.journal``). ``rows``: further rows that the same write
-    makes, in refs.
+    writes, and the tables that it only read, or hands over. ``entry``: the change of its entry in
+    the journal by the same write (``delta.transactions.journal``). ``rows``: further rows that the
+    same write makes, in refs.
     """
 
     id: str

@@ -19,6 +19,7 @@ from tests.support.examples import examples
 from tests.support.fakes.rows import column, parquet_body, struct_of
 from tests.support.fakes.world import fake_world
 from turnstile.delta.core.actions import DeletionVector
+from turnstile.planning import file_rows
 from turnstile.planning import sample as module
 from turnstile.planning.core.plans import Plan, PlannedFile, PlanStatistics, TableSample
 from turnstile.planning.sample import Sampler
@@ -209,9 +210,9 @@ def noise(rows: int, width: int) -> pa.Table:
 
 def test_a_small_file_is_one_request_and_of_a_large_one_only_the_beginning_is_read(monkeypatch: Any) -> None:
     lake = Lake(ID, column("text", "string"))
-    monkeypatch.setattr(module, "_WHOLE_BYTES", 64 * 1024)
-    monkeypatch.setattr(module, "_PIECE_BYTES", 16 * 1024)
-    monkeypatch.setattr(module, "_READ_BYTES", 256 * 1024)
+    monkeypatch.setattr(file_rows, "WHOLE_BYTES", 64 * 1024)
+    monkeypatch.setattr(file_rows, "_PIECE_BYTES", 16 * 1024)
+    monkeypatch.setattr(module, "READ_BYTES", 256 * 1024)
     lake.add(noise(100, 100))
     lake.world.storages.requests.clear()
     assert shown(lake.sample(3)) == [0, 1, 2]
@@ -226,8 +227,8 @@ def test_a_small_file_is_one_request_and_of_a_large_one_only_the_beginning_is_re
 
 def test_a_file_of_which_too_much_would_be_read_is_refused(monkeypatch: Any) -> None:
     lake = Lake(ID, column("text", "string"))
-    monkeypatch.setattr(module, "_WHOLE_BYTES", 64 * 1024)
-    monkeypatch.setattr(module, "_READ_BYTES", 256 * 1024)
+    monkeypatch.setattr(file_rows, "WHOLE_BYTES", 64 * 1024)
+    monkeypatch.setattr(module, "READ_BYTES", 256 * 1024)
     lake.add(noise(20, 100_000), use_dictionary=False)
     with pytest.raises(UnsupportedTable, match="more than 262144 bytes would be read"):
         lake.sample(20)

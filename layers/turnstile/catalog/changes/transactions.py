@@ -18,10 +18,10 @@ docs/decisions/0023).
                                   by the idempotency row: it was applied before
                                       (``catalog.changes.idempotency``)
 
-Where 4 would have more rows than a transaction holds, the commits are prepared in their HEADs before
-2, as a large group's (``delta.transactions.large_groups``), and 4 has the decision of that group in
-their place: so any number of tables, up to a group's, change with the catalog in one instant. They
-are folded after 4, by this request or by any other that meets one.
+Where 4 would have more rows than a transaction holds, the commits are prepared in their HEADs
+before 2, as a large group's (``delta.transactions.large_groups``), and 4 has the decision of that
+group in their place: so any number of tables, up to a group's, change with the catalog in one
+instant. They are folded after 4, by this request or by any other that meets one.
 
 HEAD ids of a catalog are used once. So the HEAD shows whether an attempt with a lost answer was
 applied, with all its other rows, and an attempt that it has moved past can never be applied. A

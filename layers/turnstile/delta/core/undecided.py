@@ -27,8 +27,7 @@ import msgspec
 
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import Entry, TableHead
-from turnstile.delta.core.writes.ratify import named_change, ticket_change, unchanged_check
-from turnstile.delta.core.writes.state import hand_over_head
+from turnstile.delta.core.writes.ratify import hand_over_head, named_change, ticket_change, unchanged_check
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.terms import latest_ms

@@ -25,8 +25,7 @@ import msgspec
 from turnstile.delta.core.decide import Conflict, Refused, changed_since
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.undecided import Beginning, has_changed, hold, hold_ending
-from turnstile.delta.core.writes.ratify import unchanged_check
-from turnstile.delta.core.writes.state import hand_over_head
+from turnstile.delta.core.writes.ratify import hand_over_head, unchanged_check
 from turnstile.delta.proposals import SLACK_MAX, HandOver, ReadVersion
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.names import MAX_VERSION

@@ -16,6 +16,8 @@ import msgspec
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import (
     ACTIVE,
+    DROPPED,
+    EXPORTED,
     KEEP_PUBLISHED,
     ROWS_KEPT,
     ROWS_OFF,
@@ -222,6 +224,19 @@ def unchanged_check(key: str, version: int, slack: int = 0) -> Check:
             settled_clause(),
         ),
     )
+
+
+def hand_over_head(key: str, version: int, now: int) -> Change:
+    """Active to dropped, as a tombstone that owns no files: a group of commits has made the commits
+    of a table those of another one, up to ``version`` (I28)."""
+    same = Clause("same latest", "I28", "nothing was ratified since it was read", Equals(("latest",), version))
+    actions = (
+        Set(("state",), DROPPED),
+        Set(("managed",), False),
+        Set(("reason",), EXPORTED),
+        Set(("changed_at",), now),
+    )
+    return Change(key, (active(), settled_clause(), same), actions)
 
 
 # -- the floor --------------------------------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import (
     ACTIVE,
     DROPPED,
-    EXPORTED,
     LEAVING,
     PINNED,
     PURGED,
@@ -306,27 +305,17 @@ def left_head(head: TableHead, reason: str, now: int) -> Change:
     return Change(head.key, clauses, actions)
 
 
-def hand_over_head(key: str, version: int, now: int) -> Change:
-    """Active to dropped, as a tombstone that owns no files: its commits are those of another table
-    from now on, up to ``version`` (I28)."""
-    clauses = (
-        _ACTIVE,
-        settled_clause(),
-        Clause("same latest", "I28", "nothing was ratified since it was read", Equals(("latest",), version)),
-    )
-    actions = (
-        Set(("state",), DROPPED),
-        Set(("managed",), False),
-        Set(("reason",), EXPORTED),
-        Set(("changed_at",), now),
-    )
-    return Change(key, clauses, actions)
-
-
-def adopt_head(key: str, catalog: str, name: str, now: int) -> Change:
-    """The table is one of another catalog from now on, under the full name ``name`` (I28)."""
-    shown = Clause("shown", "I10", "the table is in ordinary use, or a clone that is read", _SHOWN)
-    return Change(key, (shown,), (Set(("catalog",), catalog), Set(("name",), name), Set(("changed_at",), now)))
+def adopt_head(key: str, catalog: str, name: str, now: int, latest: int | None = None) -> Change:
+    """The table is one of another catalog from now on, under the full name ``name`` (I28).
+    ``latest``: the version that it must still have, where its rows were checked."""
+    clauses = [Clause("shown", "I10", "the table is in ordinary use, or a clone that is read", _SHOWN)]
+    if latest is not None:
+        same = Equals(("latest",), latest)
+        clauses += [
+            Clause("checked", "I28", "nothing was ratified since its rows were checked", same),
+            settled_clause(),
+        ]
+    return Change(key, tuple(clauses), (Set(("catalog",), catalog), Set(("name",), name), Set(("changed_at",), now)))
 
 
 def describe_head(head: TableHead, metadata: str, now: int) -> Change:

@@ -1,0 +1,164 @@
+"""Expectations of the tables of a branch: a promotion shows nothing that breaks one (I28)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+from turnstile_client import Lake, Table, connect
+from turnstile_server import Server
+
+SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("email", pa.string()), ("day", pa.date32())])
+BRANCHES = "/v1/catalogs/main/branches"
+DAY = dt.date(2026, 11, 1)
+
+
+def rows(*values: tuple[Any, ...]) -> pa.Table:
+    columns = [[row[at] if at < len(row) else None for row in values] for at in range(3)]
+    return pa.table([*columns, [DAY] * len(values)], schema=SCHEMA)
+
+
+class Site:
+    """A server with a table that has expectations, and a branch."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.api = server.client()
+        self.main = connect(server.url)
+        self.dev = connect(server.url, catalog="main@dev")
+        self.name = f"default.x_{uuid4().hex[:10]}"
+
+    def create(self, lake: Lake | None = None, **expectations: str) -> Table:
+        properties = {f"turnstile.expect.{name.replace('__', '.')}": text for name, text in expectations.items()}
+        return (lake or self.main).create(self.name, SCHEMA, partition_by=["day"], properties=properties)
+
+    def branch(self) -> Table:
+        assert self.api.post(BRANCHES, json={"name": "dev"}).status_code == 201
+        return self.dev.table(self.name)
+
+    def promote(self) -> list[str]:
+        """The reasons why the branch is not promoted."""
+        shown = self.api.get(f"{BRANCHES}/dev/diff").json()["conflicts"]
+        answer = self.api.post(f"{BRANCHES}/dev/promote", json={})
+        if answer.status_code == 200:
+            assert shown == []
+            return []
+        error = answer.json()["error"]
+        assert (answer.status_code, error["type"]) == (409, "BranchConflict"), answer.text
+        assert error["conflicts"] == shown
+        return shown
+
+    def end(self) -> None:
+        if self.api.get(f"{BRANCHES}/dev").status_code == 200:
+            self.api.delete(f"{BRANCHES}/dev")
+        self.main.drop(self.name)
+        self.main.close()
+        self.dev.close()
+        self.api.close()
+
+
+@pytest.fixture
+def site(server: Server) -> Iterator[Site]:
+    site = Site(server)
+    yield site
+    site.end()
+
+
+def test_i28_rows_that_break_an_expectation_are_not_promoted_until_they_are_mended(site: Site) -> None:
+    main = site.create(positive="amount >= 0", known="id IS NOT NULL")
+    main.append(rows((1, 1.0), (2, -5.0)))
+    dev = site.branch()
+    dev.append(rows((3, 3.0), (4, -1.0), (None, 2.0), (6, None), (7, float("nan"))))
+    reasons = site.promote()
+    assert len(reasons) == 2
+    assert f"expectation 'known' (id IS NOT NULL) of '{site.name}' is broken: 1 rows in 1 of 1 files" in reasons[0]
+    assert "2 rows in 1 of 1 files" in reasons[1]
+    examples = json.loads("[" + reasons[1].partition("such as ")[2] + "]")
+    assert [(row["id"], row["amount"]) for row in examples] == [(4, -1.0), (6, None)]
+    assert main.read().num_rows == 2, "nothing of it is shown"
+    dev.delete([("id", "=", 4)])
+    dev.delete([("id", "=", 6)])
+    dev.overwrite(rows((3, 3.0), (7, 7.0)))
+    assert site.promote() == []
+    assert sorted(main.read()["id"].to_pylist()) == [3, 7]
+    (commit,) = main.history(1)
+    assert commit["operation"] == "PROMOTE BRANCH"
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("row_count between 3 and 4", ""),
+        ("row_count <= 3", "the table has 4 rows"),
+        ("ROW_COUNT > 3.5", ""),
+        ("null_fraction(email) < 0.5", "it is null in 2 of 4 rows"),
+        ("null_fraction(email) <= 0.5", ""),
+        ("null_fraction(day) = 0", ""),
+        ("unique(id)", "1 keys occur more than once"),
+        ("unique(id, amount)", ""),
+        ("unique(email)", ""),
+    ],
+)
+def test_i28_conditions_of_the_whole_table_count_the_rows_of_before(site: Site, text: str, broken: str) -> None:
+    site.create(whole=text).append(rows((1, 1.0, "a"), (2, 2.0)))
+    site.branch().append(rows((2, 3.0, "b"), (4, 4.0)))
+    reasons = site.promote()
+    assert len(reasons) == bool(broken)
+    assert all(broken in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("amount LIKE 'x%'", "LIKE needs a text"),
+        ("email LIKE '%x'", "cannot decide"),
+        ("nothing > 1", "no column"),
+        ("unique(nothing)", "no column"),
+        ("amount >", "predicate"),
+    ],
+)
+def test_i28_an_expectation_that_cannot_be_checked_refuses_unless_its_table_allows_it(
+    site: Site, text: str, problem: str
+) -> None:
+    site.create(odd=text).append(rows((1, 1.0, "a")))
+    site.branch().append(rows((2, 2.0, "b")))
+    (reason,) = site.promote()
+    assert "could not be checked" in reason and problem in reason
+    site.api.delete(f"{BRANCHES}/dev")
+    site.main.drop(site.name)
+    site.name += "2"
+    site.create(odd=text, odd__unchecked="allow").append(rows((1, 1.0, "a")))
+    site.branch().append(rows((2, 2.0, "b")))
+    assert site.promote() == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        ({"odd__unchecked": "allow"}, "is no expectation"),
+        ({"a b": "amount > 0"}, "is no expectation"),
+        ({"a": "amount > 0", "a__unchecked": "maybe"}, "set it to refuse or allow"),
+    ],
+)
+def test_a_property_that_is_no_expectation_is_a_reason(site: Site, properties: dict[str, str], problem: str) -> None:
+    site.create(**properties)
+    site.branch().append(rows((1, 1.0)))
+    (reason,) = site.promote()
+    assert problem in reason
+
+
+def test_i28_a_table_that_the_branch_created_is_checked_too(site: Site) -> None:
+    assert site.api.post(BRANCHES, json={"name": "dev"}).status_code == 201
+    made = site.create(site.dev, positive="amount >= 0", size="row_count >= 1")
+    made.append(rows((1, 1.0), (2, -2.0)))
+    (reason,) = site.promote()
+    assert "'positive'" in reason and "1 rows in 1 of 1 files" in reason
+    made.overwrite(rows((1, 1.0)))
+    assert site.promote() == []
+    assert site.main.table(site.name).read().num_rows == 1

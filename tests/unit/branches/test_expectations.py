@@ -1,0 +1,266 @@
+"""Texts of expectations, rows that a predicate is evaluated on, and files that need no look."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.delta_table import Table, inline_vector
+from tests.support.examples import examples
+from tests.support.fakes.rows import column, parquet_body
+from tests.support.fakes.world import fake_world
+from turnstile.branches import checks
+from turnstile.branches.checks import TableCheck
+from turnstile.branches.core.expectations import (
+    EveryRow,
+    Expectation,
+    NullFraction,
+    RowCount,
+    Unique,
+    expectations_of,
+)
+from turnstile.branches.core.row_outcomes import NotEvaluated, evaluate
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.planning.file_rows import ReadBudget
+from turnstile.store.core.errors import InvalidRequest
+from turnstile_predicates.predicates import (
+    FALSE,
+    NULL,
+    TRUE,
+    UNKNOWN,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Kind,
+    Not,
+    Or,
+    Predicate,
+    Range,
+    StartsWith,
+    Value,
+    outcomes,
+)
+from turnstile_rows.errors import TableError
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("amount >= 0", EveryRow("amount >= 0")),
+        (" row_count BETWEEN 1 and 20 ", RowCount(((">=", 1.0), ("<=", 20.0)))),
+        ("row_count<5", RowCount((("<", 5.0),))),
+        ("null_fraction( a.b ) <= 0.01", NullFraction("a.b", "<=", 0.01)),
+        ("unique(a,  b)", Unique(("a", "b"))),
+        ("row_count", EveryRow("row_count")),
+        ("row_count between 1 and 2 and x > 1", EveryRow("row_count between 1 and 2 and x > 1")),
+    ],
+)
+def test_a_text_is_one_of_four_conditions(text: str, condition: Any) -> None:
+    found = expectations_of({"turnstile.expect.e": text, "other": "x"})
+    assert found == [Expectation("e", text, condition)]
+    assert (
+        expectations_of({"turnstile.expect.e": text, "turnstile.expect.e.unchecked": "allow"})[0].unchecked == "allow"
+    )
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"a.unchecked": "allow"},
+        {"a b": "x > 1"},
+        {"": "x > 1"},
+        {"a": "x > 1", "a.unchecked": "yes"},
+        {f"e{number}": "x > 1" for number in range(51)},
+    ],
+)
+def test_other_properties_under_the_prefix_are_refused(properties: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest, match=r"^(property 'turnstile\.expect\.|.*51 expectations)"):
+        expectations_of({f"turnstile.expect.{key}": value for key, value in properties.items()})
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (RowCount(((">=", 1), ("<=", 3))), [False, True, True, True, False]),
+        (RowCount((("=", 2),)), [False, False, True, False, False]),
+        (RowCount((("<", 1),)), [True, False, False, False, False]),
+    ],
+)
+def test_bounds_of_row_counts(condition: RowCount, holds: list[bool]) -> None:
+    assert [condition.holds(rows) for rows in range(5)] == holds
+
+
+def test_a_table_without_rows_has_no_nulls() -> None:
+    assert NullFraction("a", "<", 0.5).holds(0, 0)
+    assert not NullFraction("a", "<", 0.5).holds(1, 2)
+    assert NullFraction("a", "<=", 0.5).holds(1, 2)
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+VALUES: dict[Kind, tuple[pa.DataType, list[Any]]] = {
+    "integer": (pa.int32(), [-2, 0, 1, 2**31 - 1]),
+    "decimal": (pa.decimal128(10, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("1.00")]),
+    "float": (pa.float32(), [-1.5, 0.0, 1.0, math.inf]),
+    "string": (pa.string(), ["", "a", "ab", "b", "é"]),
+    "boolean": (pa.bool_(), [False, True]),
+    "date": (pa.date32(), [-1, 0, 20_000]),
+    "timestamp": (pa.timestamp("us", "UTC"), [-1, 0, 10**15]),
+    "timestamp_ntz": (pa.timestamp("us"), [-1, 0, 10**15]),
+}
+
+
+def literals(kind: Kind) -> st.SearchStrategy[Value]:
+    _, values = VALUES[kind]
+    more = [Value("decimal", Decimal("0.5")), Value("integer", 2**70)] if kind in ("integer", "decimal") else []
+    return st.sampled_from([*(Value(kind, value) for value in values), *more])
+
+
+def predicates(kind: Kind) -> st.SearchStrategy[Predicate]:
+    values = st.none() | literals(kind)
+    signs = st.sampled_from(["=", "<=>", "<", "<=", ">", ">="])
+    leaves: st.SearchStrategy[Predicate] = st.one_of(
+        st.builds(Comparison, st.just(("c",)), signs, values),
+        st.builds(In, st.just(("c",)), st.lists(values, min_size=1, max_size=3).map(tuple)),
+        st.just(IsNull(("c",))),
+    )
+    if kind == "string":
+        leaves |= st.builds(StartsWith, st.just(("c",)), st.sampled_from(["", "a", "ab"]))
+    parts = st.lists(leaves, max_size=3).map(tuple)
+    return leaves | leaves.map(Not) | parts.map(And) | parts.map(Or)
+
+
+def exact(kind: Kind, value: Any) -> Range:
+    """The bounds of one row."""
+    if value is None:
+        return Range(kind, has_values=False)
+    if isinstance(value, float) and math.isnan(value):
+        return Range(kind, low=math.inf, high=-math.inf, has_nulls=False, has_nan=True)
+    return Range(kind, value, value, has_nulls=False)
+
+
+@given(st.data())
+@settings(max_examples=examples(400))
+def test_i20_a_row_has_the_outcome_that_its_bounds_leave(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(sorted(VALUES)))
+    type, values = VALUES[kind]
+    predicate = data.draw(predicates(kind))
+    rows = data.draw(st.lists(st.none() | st.sampled_from(values), max_size=6))
+    numbers = pa.array(rows, pa.int32() if kind == "date" else pa.int64()) if kind in _AS_NUMBERS else None
+    array = pa.array(rows, type) if numbers is None else numbers.cast(type)
+    found = evaluate(predicate, lambda _: (kind, array), len(rows)).to_pylist()
+    expected = [outcomes(predicate, lambda _, value=value: exact(kind, value)) for value in rows]  # type: ignore[misc]
+    assert [{True: TRUE, False: FALSE, None: NULL}[one] for one in found] == expected
+
+
+_AS_NUMBERS = ("date", "timestamp", "timestamp_ntz")
+
+
+@pytest.mark.parametrize(
+    ("sign", "expected"), [("=", False), ("<", False), ("<=", False), (">", True), (">=", True), ("<=>", False)]
+)
+def test_nan_is_above_all_numbers(sign: Any, expected: bool) -> None:
+    array = pa.array([math.nan], pa.float64())
+    found = evaluate(Comparison(("c",), sign, Value("float", math.inf)), lambda _: ("float", array), 1)
+    assert found.to_pylist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "kind"),
+    [
+        (UNKNOWN, "integer"),
+        (Comparison(("c",), "=", Value("string", "1")), "integer"),
+        (Comparison(("c",), "=", Value("float", math.nan)), "float"),
+        (Comparison(("c",), "=", Value("integer", 1)), None),
+        (Comparison(("c",), "<", Value("decimal", Decimal(1).scaleb(-50))), "integer"),
+        (StartsWith(("c",), "a"), "integer"),
+    ],
+)
+def test_a_part_that_is_not_evaluated_is_named(predicate: Predicate, kind: Kind | None) -> None:
+    array = pa.array([1], pa.float64() if kind == "float" else pa.int64())
+    with pytest.raises(NotEvaluated):
+        evaluate(And((IsNull(("c",)), predicate)), lambda _: (kind, array), 1)
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+class Lake:
+    """A table with data files, which are in its log or not."""
+
+    def __init__(self, budget: int = 10**6) -> None:
+        self.table = Table(fake_world())
+        self.world = self.table.world
+        schema = json.dumps({"type": "struct", "fields": [column("id", "long"), column("s", "string")]})
+        metadata = {"id": "m", "schemaString": schema, "partitionColumns": [], "configuration": {}}
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
+        self.metadata = DeltaMetadata(0, protocol, metadata, {})
+        self.budget = ReadBudget(budget)
+        self.files = 0
+
+    def add(self, *ids: int | None, stats: bool = True, deleted: tuple[int, ...] = ()) -> dict[str, Any]:
+        """A data file with these rows, and its action."""
+        self.files += 1
+        path = f"{self.files}.parquet"
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "s": pa.array(["x"] * len(ids))})
+        content = parquet_body(rows)
+        self.world.storages.open(self.table.location).put_if_absent(path, content)
+        there = [id for id in ids if id is not None]
+        bounds = {"minValues": {"id": min(there)}, "maxValues": {"id": max(there)}} if there else {}
+        counts = {"numRecords": len(ids), "nullCount": {"id": len(ids) - len(there)}, **bounds}
+        body = {"path": path, "partitionValues": {}, "size": len(content), "modificationTime": 1, "dataChange": True}
+        if stats:
+            body["stats"] = json.dumps(counts)
+        if deleted:
+            body["deletionVector"] = inline_vector({*deleted})
+        return body
+
+    def problem(self, text: str, *added: dict[str, Any]) -> str | None:
+        check = TableCheck(self.world.storages, self.budget, self.table.head, self.metadata)
+        (expectation,) = expectations_of({"turnstile.expect.e": text})
+        return check.problem(expectation.condition, list(added))
+
+
+def test_files_whose_statistics_decide_are_not_read() -> None:
+    lake = Lake(budget=0)
+    assert lake.problem("id > 0", lake.add(1, 2), lake.add(5)) is None
+    with pytest.raises(TableError, match="more than 0 bytes"):
+        lake.problem("id > 1", lake.add(1, 2))
+
+
+def test_rows_of_files_without_statistics_are_read_and_deleted_ones_are_left_out() -> None:
+    lake = Lake()
+    assert lake.problem("id > 0", lake.add(1, 2, stats=False)) is None
+    assert lake.problem("id > 0", lake.add(-7, 2, deleted=(0,))) is None
+    problem = lake.problem("id > 0", lake.add(-5, None, 3), lake.add(-6, stats=False), lake.add(4))
+    assert problem is not None and problem.startswith("3 rows in 2 of 3 files, such as ")
+    assert '{"id": -5, "s": "x"}, {"id": null, "s": "x"}, {"id": -6, "s": "x"}' in problem
+
+
+def test_a_refusal_shows_five_rows() -> None:
+    lake = Lake()
+    problem = lake.problem("id > 100", lake.add(1, 2, 3), lake.add(11, 12, 13, 14))
+    assert problem is not None and problem.startswith("7 rows in 2 of 2 files")
+    assert problem.count('"id"') == checks.EXAMPLES
+
+
+@given(
+    st.lists(st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=5), min_size=1, max_size=4), st.booleans()
+)
+@settings(max_examples=examples(60), deadline=None)
+def test_i28_an_expectation_is_broken_by_exactly_the_rows_that_do_not_satisfy_it(
+    files: list[list[int | None]], stats: bool
+) -> None:
+    lake = Lake()
+    bodies = [lake.add(*ids, stats=stats) for ids in files]
+    broken = sum(id is None or id < 0 for ids in files for id in ids)
+    problem = lake.problem("id >= 0", *bodies)
+    assert problem is None if not broken else str(problem).startswith(f"{broken} rows in ")
