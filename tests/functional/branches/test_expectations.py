@@ -153,6 +153,17 @@ def test_a_property_that_is_no_expectation_is_a_reason(site: Site, properties: d
     assert problem in reason
 
 
+def test_a_sample_of_a_branchs_table_has_the_rows_of_both(site: Site) -> None:
+    site.create().append(rows((1, 1.0)))
+    dev = site.branch()
+    dev.append(rows((2, 2.0)))
+    id = site.api.get(f"/v1/catalogs/main@dev/namespaces/default/tables/{site.name.partition('.')[2]}").json()[
+        "table_id"
+    ]
+    found = site.api.get(f"/v1/tables/{id}/sample").json()
+    assert sorted(row["id"] for row in found["rows"]) == [1, 2], found
+
+
 def test_i28_a_table_that_the_branch_created_is_checked_too(site: Site) -> None:
     assert site.api.post(BRANCHES, json={"name": "dev"}).status_code == 201
     made = site.create(site.dev, positive="amount >= 0", size="row_count >= 1")
