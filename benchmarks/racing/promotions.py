@@ -75,7 +75,7 @@ def read(port: int, tables: dict[str, int], stop: Event, ready: Barrier, queue: 
 
 def commit(connection: Connection, table_id: str, version: int) -> float:
     """Returns how long a commit of a table takes (ms)."""
-    content = append(uuid.uuid4().hex, int(time.time() * 1000), version - 1, row_tracking=False)
+    content = append(uuid.uuid4().hex, int(time.time() * 1000) + version, version - 1, row_tracking=False)
     body = {"version": version, "base": version - 1, "inline": {"content": content}}
     began = time.perf_counter()
     ask(connection, "POST", f"/v1/tables/{table_id}/commits", body)
@@ -122,6 +122,7 @@ def heat(server: Server, ids: dict[str, str], options: argparse.Namespace) -> di
     seen = [queue.get() for _ in processes]
     for process in processes:
         process.join()
+    connection = Connection(server.port)  # the other was idle
     alone = create(server.url, server.token, f"c{uuid.uuid4().hex[:10]}").table_id
     commits = [commit(connection, alone, version) for version in range(1, 41)]
     result = {
