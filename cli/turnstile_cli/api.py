@@ -44,8 +44,8 @@ _EXITS_OF_TYPES: Final = {"CommitStateUnknown": Exit.UNKNOWN, "StoreUnavailable"
 
 
 def tls_context(url: str, *, trust_env: bool) -> ssl.SSLContext:
-    """Trusts the authorities of the machine; for ``http://`` none, since to read them takes 40 ms of
-    each command."""
+    """Trusts the authorities of the machine; for ``http://`` none, since to read them takes 40 ms
+    of each command."""
     is_checked = urlsplit(url).scheme == "https"
     return httpx.create_ssl_context(trust_env=trust_env) if is_checked else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
