@@ -90,7 +90,8 @@ class Checker:
         metadata = self._metadata.get_many(plan.branch.catalog, {head.metadata for head in heads.values()})
         reasons: list[str] = []
         for id, head in heads.items():
-            if any(key.startswith(PREFIX) for key in metadata[head.metadata].metadata.get("configuration") or {}):
+            known = metadata.get(head.metadata) or self._metadata.get(head.catalog, head.metadata)
+            if any(key.startswith(PREFIX) for key in known.metadata.get("configuration") or {}):
                 table = tables.get(id)
                 reasons += self._of_table(head, names[id], None if table is None else [*table.change.added.values()])
         return reasons

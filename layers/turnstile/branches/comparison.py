@@ -26,6 +26,7 @@ from turnstile.rights.grants import NO_ACCESS
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TooLarge
 from turnstile.store.core.locations import BRANCHES_FOLDER
 from turnstile.store.core.names import published_path
+from turnstile.store.core.writes import Row
 from turnstile.store.ports import PIECE_BYTES
 
 COMMITS_MAX: Final = 5_000
@@ -66,6 +67,7 @@ class Comparer:
         self._reader = catalog.reader
         self._store = catalog.reader.store
         self._publisher = catalog.publisher
+        self._heads: dict[str, Row] = {}
         self._commits_left = COMMITS_MAX
         self._files_left = FILES_MAX
 
@@ -82,7 +84,7 @@ class Comparer:
             problem = f"a drop of branch '{base.branch}' has begun"
             raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="drop it again", retry_after_ms=0)
         base_tree = self._store.tree(present.catalog, base.head)
-        tables: list[ComparedTable] = []
+        own: list[tuple[Path, Table]] = []
         names: list[Difference] = []
         conflicts: list[str] = []
         for each in differences(base_tree, branch):
@@ -95,11 +97,19 @@ class Comparer:
             elif (now := present.find(each.path)) is None or now.table_id != table.origin.source:
                 conflicts.append(f"'{dotted_name(*each.path)}' was dropped, renamed or replaced in the catalog")
             else:
-                tables.append(self._table(each.path, table))
+                own.append((each.path, table))
+        self._read_heads([table for _, table in own])
+        tables = [self._table(path, table) for path, table in own]
         conflicts += [table.conflict for table in tables if table.conflict is not None]
         plan = Comparison(base, base_tree, branch, present, names, tables, conflicts)
         plan.conflicts.extend(self.name_conflicts(plan, present))
         return plan
+
+    def _read_heads(self, own: list[Table]) -> None:
+        """Reads the HEADs of tables of the branch and of the catalog's tables, a hundred a
+        request."""
+        ids = [id for table in own if table.origin is not None for id in (table.table_id, table.origin.source)]
+        self._heads = self._world.refs.read_many([self._world.space.table(id) for id in ids]) if ids else {}
 
     def _own_table(self, branch: Tree, difference: Difference) -> Table | None:
         entry = difference.after
@@ -159,7 +169,8 @@ class Comparer:
 
     def publish(self, table_id: str, name: str) -> TableHead:
         """Publishes everything ratified of a table. Returns its HEAD after that."""
-        row = self._world.refs.read(self._world.space.table(table_id))
+        key = self._world.space.table(table_id)
+        row = self._heads.pop(key, None) or self._world.refs.read(key)
         head = TableHead.from_row(row) if row is not None else None
         if head is not None and head.floor < head.latest:
             result = self._publisher.publish(table_id)

@@ -297,19 +297,25 @@ def test_a_branch_without_changes_is_not_promoted_and_costs_no_write(site: Plans
     assert site.http.get(BRANCHES + "/dev").status == 200
 
 
-def test_i28_a_table_created_on_a_branch_is_the_catalogs_after_its_promotion(site: PlansApi) -> None:
-    branched(site)
-    staged = site.http.post(f"{DEV_DEFAULT}/staging-tables", {"name": "n"}).json
+def created_on_branch(site: PlansApi, name: str) -> str:
+    """The uuid of a new table of the branch."""
+    staged = site.http.post(f"{DEV_DEFAULT}/staging-tables", {"name": name}).json
     content = delta.version_zero("create", site.world.clock.now_ms())
     site.world.storages.open(staged["location"]).put_if_absent("_delta_log/00000000000000000000.json", content)
-    created = site.http.post(f"{DEV_DEFAULT}/tables", {"name": "n", "table_id": staged["table_id"]})
+    created = site.http.post(f"{DEV_DEFAULT}/tables", {"name": name, "table_id": staged["table_id"]})
     assert created.status == 201, created.text
-    site.add_files(staged["table_id"], add("x"))
+    return str(staged["table_id"])
+
+
+def test_i28_a_table_created_on_a_branch_is_the_catalogs_after_its_promotion(site: PlansApi) -> None:
+    branched(site)
+    made = created_on_branch(site, "n")
+    site.add_files(made, add("x"))
     done = promoted(site)
     assert [(one["name"], one["change"]) for one in done["names"]] == [("default.n", "created")]
     loaded = site.commits.get(DEFAULT + "/tables/n").json
-    assert (loaded["table_id"], loaded["latest"]) == (staged["table_id"], 1)
-    site.add_files(staged["table_id"], add("y"))
+    assert (loaded["table_id"], loaded["latest"]) == (made, 1)
+    site.add_files(made, add("y"))
     assert site.http.delete(DEFAULT + "/tables/n").status == 204
 
 
@@ -461,6 +467,23 @@ def test_i28_many_tables_are_promoted_in_one_instant_and_tables_that_were_only_r
     assert [site.commits.get(f"/v1/tables/{id}/head").json["latest"] for id in ids] == [0] * 3 + [1] * (number - 3)
     assert {site.commits.get(f"/v1/tables/{id}/head").json["state"] for id in mine} == {"dropped"}
     assert any("/group/" in key for key in site.world.refs.rows) == (number > 49 + 3)
+
+
+def test_i28_a_prepared_promotion_under_a_key_is_made_once_with_new_and_dropped_tables(site: PlansApi) -> None:
+    ids = [site.create(f"t{at}")["table_id"] for at in range(55)]
+    branched(site)
+    for at in range(1, 55):
+        site.add_files(own(site, f"t{at}")["table_id"], add("x"))
+    assert site.http.delete(f"{DEV_DEFAULT}/tables/t0").status == 204
+    made = created_on_branch(site, "made")
+    headers = key()
+    answers = [site.http.call("POST", BRANCHES + "/dev/promote", json_body={}, headers=headers) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200], answers[1].text
+    assert answers[0].json["seq"] == answers[1].json["seq"]
+    assert [site.commits.get(f"/v1/tables/{id}/head").json["latest"] for id in ids[1:]] == [1] * 54
+    assert names(site) == sorted(["made", *(f"t{at}" for at in range(1, 55))])
+    assert site.commits.get(f"/v1/tables/{made}/head").json["state"] == "active"
+    complete(site.world)
 
 
 def test_i28_more_tables_are_only_read_than_one_change_returns(site: PlansApi, monkeypatch: pytest.MonkeyPatch) -> None:
