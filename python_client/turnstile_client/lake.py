@@ -19,6 +19,7 @@ from turnstile_client.files import stream_of
 from turnstile_client.storage import Storage, Vended, checked_options
 from turnstile_client.table import Table
 from turnstile_http.api import Api, moment_body
+from turnstile_http.branches import Branches
 from turnstile_http.http import Http, now_ms, path
 from turnstile_http.maintenance import TERM_S, DueWork, Job, Progress, TableRun
 from turnstile_http.names import check_name, dotted_name
@@ -92,6 +93,11 @@ class Lake:
     def namespaces(self) -> list[str]:
         """The names of all namespaces, levels joined by dots. Raises :class:`ApiError`."""
         return self._api.namespaces()
+
+    @property
+    def branches(self) -> Branches:
+        """The branches of the catalog: ``lake.branches.create("dev")``."""
+        return Branches(self._api)
 
     def maintain(
         self,

@@ -14,6 +14,7 @@ from pyspark.errors.exceptions import captured
 from pyspark.java_gateway import ensure_callback_server_started
 
 from turnstile_http.api import Api, Commit, Head, Outcome, moment_body
+from turnstile_http.branches import Branches
 from turnstile_http.errors import ApiError
 from turnstile_http.maintenance import Progress, Rewrite
 from turnstile_spark import coordinator
@@ -84,6 +85,12 @@ class Lake:
             return sorted(self.api.namespaces())
         except ApiError as e:
             raise as_turnstile_error(e) from None
+
+    @property
+    def branches(self) -> Branches:
+        """The branches of the catalog: ``lake.branches.create("dev")``. ``attach`` with the
+        ``full_name`` of one makes it a catalog of the session."""
+        return Branches(self.api, as_turnstile_error)
 
     def find(self, query: str) -> list[dict[str, Any]]:
         """The matches of a path query (docs/path-queries.md), each with ``name``, ``kind``, ``id``

@@ -11,7 +11,8 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.support.clients import duck
-from turnstile_client import Conflict, connect
+from turnstile_client import ApiError, Conflict, connect
+from turnstile_http.branches import BranchChanges
 
 if TYPE_CHECKING:
     from turnstile_server import Server
@@ -36,12 +37,10 @@ class Site:
         self.dev = connect(server.url, catalog="main@dev")
 
     def branch(self) -> None:
-        assert self.api.post("/v1/catalogs/main/branches", json={"name": "dev"}).status_code == 201
+        assert self.lake.branches.create("dev").full_name == "main@dev"
 
-    def promote(self) -> dict[str, Any]:
-        answer = self.api.post("/v1/catalogs/main/branches/dev/promote", json={})
-        assert answer.status_code == 200, answer.text
-        return dict(answer.json())
+    def promote(self) -> BranchChanges:
+        return self.lake.branches.promote("dev")
 
     def iceberg(self, catalog: str = "main") -> RestCatalog:
         return RestCatalog("c", uri=f"{self.server.url}/iceberg", warehouse=catalog)
@@ -66,8 +65,8 @@ class Site:
 def site(server: Server, tmp_path: Path) -> Any:
     site = Site(server, tmp_path)
     yield site
-    if site.api.get("/v1/catalogs/main/branches/dev").status_code == 200:
-        site.api.delete("/v1/catalogs/main/branches/dev")
+    if [branch.name for branch in site.lake.branches]:
+        site.lake.branches.drop("dev")
     for name in ("b_t", "b_n", "b_ice", "b_ice2"):
         site.api.delete(f"/v1/catalogs/main/namespaces/default/tables/{name}")
 
@@ -100,8 +99,10 @@ def test_i28_a_refused_promotion_shows_nothing_and_leaves_the_branch(site: Site)
     site.branch()
     site.dev.table("default.b_t").delete(where=[("id", "=", 1)])
     main.append(rows(3))
-    answer = site.api.post("/v1/catalogs/main/branches/dev/promote", json={})
-    assert (answer.status_code, answer.json()["error"]["type"]) == (409, "BranchConflict")
+    with pytest.raises(ApiError, match="got rows in version") as refusal:
+        site.promote()
+    assert refusal.value.type == "BranchConflict"
+    assert site.lake.branches.changes("dev").conflicts == refusal.value.body["conflicts"]
     assert ids(main.read()) == [1, 2, 3]
     assert ids(site.dev.table("default.b_t").read()) == [2]
 
@@ -117,7 +118,7 @@ def test_i28_iceberg_tables_change_on_a_branch_and_become_the_catalogs_together(
     assert ids(main.load_table("default.b_ice").scan().to_arrow()) == [1]
     assert not main.table_exists("default.b_ice2")
     done = site.promote()
-    assert sorted((one["name"], one["change"]) for one in done["names"]) == [
+    assert sorted((one["name"], one["change"]) for one in done.names) == [
         ("default.b_ice", "changed"),
         ("default.b_ice2", "created"),
     ]
@@ -134,8 +135,9 @@ def test_i28_an_iceberg_table_that_both_changed_is_a_conflict(site: Site) -> Non
     site.branch()
     site.iceberg("main@dev").load_table("default.b_ice").append(rows(2))
     main.load_table("default.b_ice").append(rows(3))
-    error = site.api.post("/v1/catalogs/main/branches/dev/promote", json={}).json()["error"]
-    assert error["conflicts"] == ["'default.b_ice' was changed in the catalog, too"]
+    with pytest.raises(ApiError):
+        site.promote()
+    assert site.lake.branches.changes("dev").conflicts == ["'default.b_ice' was changed in the catalog, too"]
     assert ids(main.load_table("default.b_ice").scan().to_arrow()) == [1, 3]
     main.drop_table("default.b_ice")
 

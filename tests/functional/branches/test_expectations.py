@@ -11,11 +11,10 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from turnstile_client import Lake, Table, connect
+from turnstile_client import ApiError, Lake, Table, connect
 from turnstile_server import Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("email", pa.string()), ("day", pa.date32())])
-BRANCHES = "/v1/catalogs/main/branches"
 DAY = dt.date(2026, 11, 1)
 
 
@@ -39,24 +38,23 @@ class Site:
         return (lake or self.main).create(self.name, SCHEMA, partition_by=["day"], properties=properties)
 
     def branch(self) -> Table:
-        assert self.api.post(BRANCHES, json={"name": "dev"}).status_code == 201
+        self.main.branches.create("dev")
         return self.dev.table(self.name)
 
     def promote(self) -> list[str]:
         """The reasons why the branch is not promoted."""
-        shown = self.api.get(f"{BRANCHES}/dev/diff").json()["conflicts"]
-        answer = self.api.post(f"{BRANCHES}/dev/promote", json={})
-        if answer.status_code == 200:
-            assert shown == []
+        shown = self.main.branches.changes("dev").conflicts
+        if not shown:
+            self.main.branches.promote("dev")
             return []
-        error = answer.json()["error"]
-        assert (answer.status_code, error["type"]) == (409, "BranchConflict"), answer.text
-        assert error["conflicts"] == shown
+        with pytest.raises(ApiError) as refusal:
+            self.main.branches.promote("dev")
+        assert (refusal.value.type, refusal.value.body["conflicts"]) == ("BranchConflict", shown)
         return shown
 
     def end(self) -> None:
-        if self.api.get(f"{BRANCHES}/dev").status_code == 200:
-            self.api.delete(f"{BRANCHES}/dev")
+        for branch in self.main.branches:
+            self.main.branches.drop(branch.name)
         self.main.drop(self.name)
         self.main.close()
         self.dev.close()
@@ -130,7 +128,7 @@ def test_i28_an_expectation_that_cannot_be_checked_refuses_unless_its_table_allo
     site.branch().append(rows((2, 2.0, "b")))
     (reason,) = site.promote()
     assert "could not be checked" in reason and problem in reason
-    site.api.delete(f"{BRANCHES}/dev")
+    site.main.branches.drop("dev")
     site.main.drop(site.name)
     site.name += "2"
     site.create(odd=text, odd__unchecked="allow").append(rows((1, 1.0, "a")))
@@ -165,7 +163,9 @@ def test_a_sample_of_a_branchs_table_has_the_rows_of_both(site: Site) -> None:
 
 
 def test_i28_a_table_that_the_branch_created_is_checked_too(site: Site) -> None:
-    assert site.api.post(BRANCHES, json={"name": "dev"}).status_code == 201
+    branch = site.main.branches.create("dev", days=2, comment="nightly", at=dt.datetime.now(dt.UTC))
+    assert site.main.branches.renew("dev", 9).until_ms > branch.until_ms
+    assert [(each.name, each.comment) for each in site.main.branches] == [("dev", "nightly")]
     made = site.create(site.dev, positive="amount >= 0", size="row_count >= 1")
     made.append(rows((1, 1.0), (2, -2.0)))
     (reason,) = site.promote()

@@ -16,28 +16,22 @@ TRACKED = (
 
 
 @pytest.fixture
-def dev(spark: Any, server: Any, name: str) -> Iterator[Any]:
+def dev(spark: Any, server: Any, lake: Any, name: str) -> Iterator[Any]:
     """A branch of the test's own; it is made by ``dev()``, which returns its lake."""
     branch = f"b{name.rpartition('.')[2]}"
     lakes: list[Any] = []
-    with server.client() as api:
 
-        def make() -> Any:
-            made = api.post("/v1/catalogs/main/branches", json={"name": branch})
-            assert made.status_code == 201, made.text
-            lakes.append(turnstile_spark.attach(spark, "dev", server.url, catalog=f"main@{branch}"))
-            return lakes[0]
+    def make() -> Any:
+        made = lake.branches.create(branch)
+        lakes.append(turnstile_spark.attach(spark, "dev", server.url, catalog=made.full_name))
+        return lakes[0]
 
-        def promote() -> dict[str, Any]:
-            done = api.post(f"/v1/catalogs/main/branches/{branch}/promote", json={})
-            assert done.status_code == 200, done.text
-            return dict(done.json())
-
-        make.promote = promote  # type: ignore[attr-defined]
-        yield make
-        for lake in lakes:
-            lake.detach()
-        api.delete(f"/v1/catalogs/main/branches/{branch}")
+    make.promote = lambda: lake.branches.promote(branch)  # type: ignore[attr-defined]
+    yield make
+    for each in lakes:
+        each.detach()
+    if branch in [each.name for each in lake.branches]:
+        lake.branches.drop(branch)
 
 
 def test_i28_spark_changes_a_branch_and_the_catalog_shows_it_after_the_promotion(
@@ -49,7 +43,9 @@ def test_i28_spark_changes_a_branch_and_the_catalog_shows_it_after_the_promotion
     sql(f"DELETE FROM dev.{name} WHERE id = 2")
     sql(f"INSERT INTO dev.{name} VALUES (10)")
     assert (sql.ids(f"dev.{name}"), sql.ids(f"lake.{name}")) == ([0, 1, 3, 4, 10], [0, 1, 2, 3, 4])
-    assert dev.promote()["tables"][0]["operations"] == ["DELETE", "WRITE"]
+    assert dev.promote().tables[0]["operations"] == ["DELETE", "WRITE"]
+    with pytest.raises(turnstile_spark.TurnstileError, match="NoSuchBranch"):
+        dev.promote()
     assert sql.ids(f"lake.{name}") == [0, 1, 3, 4, 10]
     assert [row.operation for row in sql(f"DESCRIBE HISTORY lake.{name}")][:2] == ["PROMOTE BRANCH", "WRITE"]
 

@@ -1,0 +1,111 @@
+"""Branches of a catalog: ``lake.branches`` of both clients (docs/branches.md).
+
+dev = lake.branches.create("dev", days=7)     # dev.full_name, main@dev, is a catalog
+lake.branches.changes("dev").conflicts        # the reasons why it would be refused
+lake.branches.promote("dev")
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+from turnstile_http.api import Api, moment_body
+from turnstile_http.errors import ApiError
+from turnstile_http.http import Json, path
+from turnstile_http.names import check_name
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch. ``full_name``: the name of the catalog that it is; ``until_ms``: its end, in ms
+    since the epoch."""
+
+    name: str
+    full_name: str
+    until_ms: int
+    owner: str
+    comment: str | None
+
+    @classmethod
+    def read(cls, response: Json) -> Self:
+        """Of an answer of the server."""
+        return cls(
+            response["name"],
+            response["full_name"],
+            response["until"],
+            response.get("owner", ""),
+            response.get("comment"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BranchChanges:
+    """The changes of a branch. ``tables``: of each changed Delta table its ``name``,
+    ``files_added``, ``files_removed``, ``operations``, and the ``version`` of a promotion;
+    ``names``: each new, changed or dropped name; ``conflicts``: why a promotion would be refused.
+    ``seq``: number of the catalog's commit that promoted it, None for none.
+    """
+
+    tables: list[dict[str, Any]]
+    names: list[dict[str, Any]]
+    conflicts: list[str]
+    seq: int | None = None
+
+    @classmethod
+    def read(cls, response: Json) -> Self:
+        """Of an answer of the server."""
+        return cls(response["tables"], response["names"], response.get("conflicts", []), response.get("seq"))
+
+
+class Branches:
+    """The branches of the catalog of ``api``. Methods raise :class:`ApiError`, or the ``error``
+    that is made of it."""
+
+    def __init__(self, api: Api, error: Callable[[ApiError], Exception] = lambda error: error) -> None:
+        self._http = api.http
+        self._catalog = api.catalog
+        self._error = error
+
+    def create(
+        self, name: str, *, days: int = 30, comment: str | None = None, at: int | dt.datetime | None = None
+    ) -> Branch:
+        """Makes a branch of the catalog as it is now, or as it was ``at`` a time or number of its
+        log. It ends after ``days``."""
+        body = {"name": check_name(name, "branch"), "days": days}
+        body |= {} if comment is None else {"comment": comment}
+        body |= {} if at is None else {"from": moment_body(at)}
+        return Branch.read(self._call("createBranch", "POST", self._route(), body, change=True))
+
+    def __iter__(self) -> Iterator[Branch]:
+        """The branches by name."""
+        return map(Branch.read, self._call("branches", "GET", self._route())["branches"])
+
+    def changes(self, name: str) -> BranchChanges:
+        """Returns everything that a promotion would do now."""
+        return BranchChanges.read(self._call("branchChanges", "GET", self._route(name, "diff")))
+
+    def promote(self, name: str) -> BranchChanges:
+        """Makes the changes of a branch those of its catalog, all at once, and ends it; one without
+        changes stays. The error ``BranchConflict`` says why it cannot be promoted (``changes`` has
+        all reasons)."""
+        return BranchChanges.read(self._call("promote", "POST", self._route(name, "promote"), {}, change=True))
+
+    def renew(self, name: str, days: int) -> Branch:
+        """Moves the end of a branch to so many days from now."""
+        return Branch.read(self._call("renewBranch", "PATCH", self._route(name), {"days": days}))
+
+    def drop(self, name: str) -> None:
+        """Drops a branch with everything that was not promoted."""
+        self._call("dropBranch", "DELETE", self._route(name), change=True)
+
+    def _call(self, *request: Any, change: bool = False) -> Json:
+        try:
+            return self._http.call(*request, change=change)
+        except ApiError as error:
+            raise self._error(error) from None
+
+    def _route(self, *parts: str) -> str:
+        return path("v1", "catalogs", self._catalog, "branches", *parts)
