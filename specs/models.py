@@ -7,6 +7,7 @@
     Fleet.tla          members of a fleet, and their granules
     Asking.tla         changes of a catalog that are forwarded to its owner
     SharedWrites.tla   commits of a table that share a write
+    Branches.tla       the promotion of a branch with many tables
 
 A configuration with ``breaks`` lacks a guard, and TLC must find the named invariant violated.
 """
@@ -43,6 +44,9 @@ SHARED_INVARIANTS: Final = (
     "I1_Contiguous", "I1_AsNamed", "I2_MetadataAsRead", "I3_Once", "I3_NeverTurnsUp",
     "I23_Ratified", "I23_Refused", "I23_RowsSinceItCame", "I23_UnknownWhereSent", "I23_AsAlone",
 )  # fmt: skip
+
+
+BRANCH_INVARIANTS: Final = ("I28_Whole", "I28_NothingLost", "I28_NothingUndone", "I28_InPlace")
 
 
 @dataclass(frozen=True)
@@ -255,7 +259,26 @@ class SharedModel:
         )
 
 
-AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel | FleetModel | AskingModel | SharedModel
+@dataclass(frozen=True)
+class BranchModel:
+    """One configuration of ``Branches.tla``; as ``SharedModel``."""
+
+    module: ClassVar[str] = "Branches.tla"
+    live: ClassVar[bool] = False
+
+    name: str
+    mistakes: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    commits: int = 1
+
+    def config(self) -> str:
+        """The configuration file."""
+        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
+        constants = f"CONSTANTS Commits = {self.commits} Mistakes = {{{mistakes}}}"
+        return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(BRANCH_INVARIANTS)}\n"
+
+
+AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel | FleetModel | AskingModel | SharedModel | BranchModel
 
 SOUND: Final = (
     Model("as it is"),
@@ -305,6 +328,20 @@ LARGE_GROUP_BROKEN: Final = (
         begins=1,
         cuts=True,
     ),
+)
+BRANCH_SOUND: Final = (BranchModel("branches as they are"),)
+BRANCH_BROKEN: Final = tuple(
+    BranchModel(f"branches: {mistake}", (mistake,), ("I28",))
+    for mistake in (
+        "held at any version",
+        "the branch's tables are not held",
+        "one prepare is enough",
+        "decided apart from the catalog",
+        "the catalog's HEAD is not compared",
+        "open counts as aborted",
+        "a fold only releases",
+        "commits over a hold",
+    )
 )
 CATALOG_SOUND: Final = (
     CatalogModel("catalog as it is"),
@@ -495,4 +532,6 @@ USUAL: Final = (
     *ASKING_BROKEN,
     *SHARED_SOUND,
     *SHARED_BROKEN,
+    *BRANCH_SOUND,
+    *BRANCH_BROKEN,
 )
