@@ -79,3 +79,15 @@ def test_i1_i2_i3_i23_break_when_a_guard_is_removed(model: models.SharedModel) -
 def test_i1_to_i11_a_past_mistake_is_found_when_its_guard_is_removed(model: models.Model) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]
+
+
+@pytest.mark.parametrize("model", models.BRANCH_SOUND, ids=lambda model: model.name)
+def test_i28_holds_in_every_state_of_the_model(model: models.BranchModel) -> None:
+    checked = check.check(model)
+    assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
+
+
+@pytest.mark.parametrize("model", models.BRANCH_BROKEN, ids=lambda model: model.name)
+def test_i28_breaks_when_a_guard_is_removed(model: models.BranchModel) -> None:
+    checked = check.check(model)
+    assert checked.as_expected, checked.output[-3000:]
