@@ -6,6 +6,9 @@
     whole table     numbers of rows and of nulls by the statistics of all its files; keys by their
                     values
 
+The expectations of the catalog's table hold, and those that the branch adds: a program that writes
+to a branch cannot take one away.
+
 Rows that were there before the branch are not looked at again. What one comparison reads is
 bounded; what lies beyond is unchecked, and refuses unless the table's property allows it.
 """
@@ -13,7 +16,7 @@ bounded; what lies beyond is unchecked, and refuses unless the table's property 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +28,7 @@ from turnstile.branches.core.expectations import (
     PREFIX,
     Condition,
     EveryRow,
+    Expectation,
     NullFraction,
     RowCount,
     Unique,
@@ -78,22 +82,35 @@ class Checker:
         self.passed: dict[str, list[str]] = {}
 
     def reasons(self, plan: Comparison) -> list[str]:
-        """Returns the reasons why the branch cannot be promoted. Costs one request for every
+        """Returns the reasons why the branch cannot be promoted. Costs two requests for every
         hundred tables, and the reads of files of tables with expectations."""
-        tables = {table.own.table_id: table for table in plan.tables if not table.change.is_empty}
-        heads = {id: table.own for id, table in tables.items()}
-        names = {id: dotted_name(*table.path) for id, table in tables.items()}
-        for each in plan.names:
-            if each.after is not None and each.of == TABLE and each.kind in ("created", "replaced"):
-                names[each.after.table_id] = dotted_name(*each.path)
-        heads |= self._heads([id for id in names if id not in heads])
-        metadata = self._metadata.get_many(plan.branch.catalog, {head.metadata for head in heads.values()})
+        tables = [table for table in plan.tables if not table.change.is_empty]
+        made = [each for each in plan.names if each.of == TABLE and each.kind in ("created", "replaced")]
+        paths = {each.after.table_id: each.path for each in made if each.after is not None}
+        heads = self._heads(list(paths))
+        wanted = {head.metadata for table in tables for head in (table.own, table.theirs)}
+        wanted |= {head.metadata for head in heads.values()}
+        known = self._metadata.get_many(plan.branch.catalog, wanted)
+
+        def properties(head: TableHead) -> dict[str, str]:
+            found = known.get(head.metadata) or self._metadata.get(head.catalog, head.metadata)
+            given = found.metadata.get("configuration") or {}
+            return {key: value for key, value in given.items() if key.startswith(PREFIX)}
+
         reasons: list[str] = []
+        for table in tables:
+            given = [properties(table.theirs)]
+            if properties(table.own) != given[0]:
+                given.append(properties(table.own))
+            if any(given):
+                name = dotted_name(*table.path)
+                reasons += self._of_table(table.own, name, given, list(table.change.added.values()))
         for id, head in heads.items():
-            known = metadata.get(head.metadata) or self._metadata.get(head.catalog, head.metadata)
-            if any(key.startswith(PREFIX) for key in known.metadata.get("configuration") or {}):
-                table = tables.get(id)
-                reasons += self._of_table(head, names[id], None if table is None else [*table.change.added.values()])
+            if properties(head):
+                name = dotted_name(*paths[id])
+                present = self._comparer.publish(id, name)
+                self.versions[id] = present.latest
+                reasons += self._of_table(present, name, [properties(present)], None)
         return reasons
 
     def _heads(self, ids: Sequence[str]) -> dict[str, TableHead]:
@@ -102,17 +119,19 @@ class Checker:
         rows = self._world.refs.read_many(list(keys)) if keys else {}
         return {keys[key]: TableHead.from_row(row) for key, row in rows.items()}
 
-    def _of_table(self, head: TableHead, name: str, added: list[Action] | None) -> Iterator[str]:
-        """The reasons of one table; ``added`` None: the branch created it."""
-        if added is None:
-            head = self._comparer.publish(head.table_id, name)
-            self.versions[head.table_id] = head.latest
+    def _of_table(
+        self, head: TableHead, name: str, given: Sequence[Mapping[str, str]], added: list[Action] | None
+    ) -> Iterator[str]:
+        """The reasons of one table, by the properties of the catalog's table and of the branch's:
+        who writes the branch cannot take an expectation away. ``added`` None: the branch created
+        it."""
+        expectations: list[Expectation] = []
+        for properties in given:
+            try:
+                expectations += [each for each in expectations_of(properties) if each not in expectations]
+            except InvalidRequest as error:
+                yield f"'{name}': {error.public_message}; {error.remedy}"
         metadata = self._metadata.get(head.catalog, head.metadata)
-        try:
-            expectations = expectations_of(metadata.metadata.get("configuration") or {})
-        except InvalidRequest as error:
-            yield f"'{name}': {error.public_message}; {error.remedy}"
-            return
         for expectation in expectations:
             told = f"expectation '{expectation.name}' ({expectation.text[:200]}) of '{name}'"
             try:

@@ -396,7 +396,7 @@ def _names(plan: Comparison) -> list[ChangedName]:
 
 
 def _broken(plan: Comparison) -> StateConflict:
-    return _conflict(plan, "mend the rows on the branch, or change the expectation there")
+    return _conflict(plan, "mend the rows on the branch")
 
 
 def _conflict(

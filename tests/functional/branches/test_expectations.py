@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -11,6 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
+from tests.support.fakes import delta
 from turnstile_client import ApiError, Lake, Table, connect
 from turnstile_server import Server
 
@@ -149,6 +151,41 @@ def test_a_property_that_is_no_expectation_is_a_reason(site: Site, properties: d
     site.branch().append(rows((1, 1.0)))
     (reason,) = site.promote()
     assert problem in reason
+
+
+def redefine(site: Site, properties: dict[str, str]) -> None:
+    """Sets properties of the branch's table, as ALTER TABLE does."""
+    loaded = site.api.get("/v1/catalogs/main@dev/namespaces/default/tables/" + site.name.partition(".")[2]).json()
+    present = loaded["metadata"]
+    metadata = {
+        "id": present["id"],
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(present["schema"]),
+        "partitionColumns": present["partition_columns"],
+        "configuration": {**present["properties"], **properties},
+        "createdTime": 1,
+    }
+    info = delta.info("redefined", int(time.time() * 1000) + 2, "SET TBLPROPERTIES")
+    content = delta.lines(info, {"metaData": metadata}).decode()
+    body = {"version": loaded["latest"] + 1, "base": loaded["latest"], "inline": {"content": content}}
+    answer = site.api.post(f"/v1/tables/{loaded['table_id']}/commits", json=body)
+    assert answer.status_code == 200, answer.text
+
+
+def test_i28_a_branch_adds_expectations_and_takes_none_of_its_catalogs_away(site: Site) -> None:
+    main = site.create(positive="amount >= 0")
+    main.append(rows((1, 1.0)))
+    dev = site.branch()
+    dev.append(rows((2, -2.0)))
+    redefine(site, {"turnstile.expect.positive": "amount >= -5", "turnstile.expect.known": "id > 2"})
+    assert [reason.partition(" of ")[0] for reason in site.promote()] == [
+        "expectation 'positive' (amount >= 0)",
+        "expectation 'known' (id > 2)",
+    ]
+    dev.overwrite(rows((3, 3.0)))
+    assert site.promote() == []
+    loaded = site.api.get("/v1/catalogs/main/namespaces/default/tables/" + site.name.partition(".")[2]).json()
+    assert loaded["metadata"]["properties"]["turnstile.expect.known"] == "id > 2"
 
 
 def test_a_sample_of_a_branchs_table_has_the_rows_of_both(site: Site) -> None:
