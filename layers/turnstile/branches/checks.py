@@ -85,9 +85,13 @@ class Checker:
         """Returns the reasons why the branch cannot be promoted. Costs two requests for every
         hundred tables, and the reads of files of tables with expectations."""
         tables = [table for table in plan.tables if not table.change.is_empty]
-        made = [each for each in plan.names if each.of == TABLE and each.kind in ("created", "replaced")]
-        paths = {each.after.table_id: each.path for each in made if each.after is not None}
-        heads = self._heads(list(paths))
+        made = {
+            each.after.table_id: each
+            for each in plan.names
+            if each.after is not None and each.of == TABLE and each.kind in ("created", "replaced")
+        }
+        replaced = [each.before.table_id for each in made.values() if each.before is not None]
+        heads = self._heads([*made, *replaced])
         wanted = {head.metadata for table in tables for head in (table.own, table.theirs)}
         wanted |= {head.metadata for head in heads.values()}
         known = self._metadata.get_many(plan.branch.catalog, wanted)
@@ -105,12 +109,14 @@ class Checker:
             if any(given):
                 name = dotted_name(*table.path)
                 reasons += self._of_table(table.own, name, given, list(table.change.added.values()))
-        for id, head in heads.items():
-            if properties(head):
-                name = dotted_name(*paths[id])
+        for id, each in made.items():
+            ids = [id] if each.before is None else [each.before.table_id, id]
+            given = [properties(heads[one]) for one in ids if one in heads]
+            if id in heads and any(given):
+                name = dotted_name(*each.path)
                 present = self._comparer.publish(id, name)
                 self.versions[id] = present.latest
-                reasons += self._of_table(present, name, [properties(present)], None)
+                reasons += self._of_table(present, name, [*given[:-1], properties(present)], None)
         return reasons
 
     def _heads(self, ids: Sequence[str]) -> dict[str, TableHead]:

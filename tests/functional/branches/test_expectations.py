@@ -188,6 +188,18 @@ def test_i28_a_branch_adds_expectations_and_takes_none_of_its_catalogs_away(site
     assert loaded["metadata"]["properties"]["turnstile.expect.known"] == "id > 2"
 
 
+def test_i28_a_table_that_replaces_another_on_the_branch_keeps_to_its_expectations(site: Site) -> None:
+    site.create(positive="amount >= 0").append(rows((1, 1.0)))
+    site.branch()
+    site.dev.drop(site.name)
+    other = site.create(site.dev)
+    other.append(rows((2, -2.0)))
+    (reason,) = site.promote()
+    assert "'positive'" in reason
+    other.overwrite(rows((2, 2.0)))
+    assert site.promote() == []
+
+
 def test_a_sample_of_a_branchs_table_has_the_rows_of_both(site: Site) -> None:
     site.create().append(rows((1, 1.0)))
     dev = site.branch()
