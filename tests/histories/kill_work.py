@@ -1,7 +1,7 @@
 """Kills a whole server again and again in the midst of work that takes more than one write, and
 looks at the state left.
 
-    python -m tests.histories.kill_work --kinds gc reset import iceberg checkpoints branches --kills 20
+    python -m tests.histories.kill_work --kinds gc reset branches --kills 20
 
 Each kill is a SIGKILL of every process at a random moment after the work was seen to begin; then
 the server is started again. Of each kind of work:
