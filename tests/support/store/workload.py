@@ -172,8 +172,9 @@ def consume(database: Database, record: Record, most: int = 7) -> bool:
     keys, seq = database.changes(CONSUMER, most=most)
     if keys:
         rows = SqliteRefs(database, realm="r", clock=SystemClock()).read_many(list(keys))
-        for key, row in rows.items():
-            record.seen_by_consumer[key] = max(row["latest"], record.seen_by_consumer.get(key, 0))
+        with record.mutex:  # two processes consume: one must not overwrite what the other has seen
+            for key, row in rows.items():
+                record.seen_by_consumer[key] = max(row["latest"], record.seen_by_consumer.get(key, 0))
         database.advance(CONSUMER, seq)
     return bool(keys)
 
