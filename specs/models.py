@@ -1,4 +1,4 @@
-"""The configurations of the TLA+ models that TLC checks: each model as it is, and once without each guard.
+"""The TLA+ models that TLC checks, with their constants.
 
     Turnstile.tla      the HEAD of a table
     Groups.tla         transactions over tables
@@ -9,12 +9,13 @@
     SharedWrites.tla   commits of a table that share a write
     Branches.tla       the promotion of a branch with many tables
 
-A configuration with ``breaks`` lacks a guard, and TLC must find the named invariant violated.
+``configurations.py`` lists their configurations.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -50,28 +51,48 @@ BRANCH_INVARIANTS: Final = ("I28_Whole", "I28_NothingLost", "I28_NothingUndone",
 
 
 @dataclass(frozen=True)
-class Model:
-    """One configuration of ``Turnstile.tla``. ``breaks`` names the invariant that TLC must find
-    violated; empty when none may be."""
+class Configuration(ABC):
+    """A model with its constants.
 
-    module: ClassVar[str] = "Turnstile.tla"
+    Attributes:
+        mistakes: the guards that are removed.
+        breaks: the invariants of which TLC must find one violated; empty when none may be.
+        live: whether liveness is checked.
+    """
+
+    module: ClassVar[str]
 
     name: str
     mistakes: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
+    live: bool = False
+
+    @abstractmethod
+    def config(self) -> str:
+        """Returns the configuration file of TLC."""
+
+    @property
+    def removed(self) -> str:
+        """The removed guards as a set of TLA+."""
+        return "{" + ", ".join(f'"{mistake}"' for mistake in self.mistakes) + "}"
+
+
+@dataclass(frozen=True)
+class Model(Configuration):
+    """One configuration of ``Turnstile.tla``."""
+
+    module: ClassVar[str] = "Turnstile.tla"
+
     writers: str = "{a, b, c}"
     tickets: str = "{c}"
     publishers: str = "{p}"
     keep: int = 0
     crashes: int = 0
-    live: bool = False
 
     def config(self) -> str:
-        """The configuration file."""
-        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         constants = (
             f"CONSTANTS Writers = {self.writers} Tickets = {self.tickets} Publishers = {self.publishers} "
-            f"Keep = {self.keep} Crashes = {self.crashes} Mistakes = {{{mistakes}}}"
+            f"Keep = {self.keep} Crashes = {self.crashes} Mistakes = {self.removed}"
         )
         values = re.findall(r"\w+", self.writers + self.publishers)
         constants += "".join(f" {value} = {value}" for value in values)
@@ -84,15 +105,11 @@ class Model:
 
 
 @dataclass(frozen=True)
-class CatalogModel:
-    """One configuration of ``CatalogGc.tla``; as ``Model``."""
+class CatalogModel(Configuration):
+    """One configuration of ``CatalogGc.tla``."""
 
     module: ClassVar[str] = "CatalogGc.tla"
-    live: ClassVar[bool] = False
 
-    name: str
-    mistakes: tuple[str, ...] = ()
-    breaks: tuple[str, ...] = ()
     objs: str = "{a, b, c}"
     writers: str = "{v, w}"
     days: int = 4
@@ -103,43 +120,37 @@ class CatalogModel:
     def config(self) -> str:
         """Returns the configuration file. A gc run whose clock is ahead removes history that should be kept, so
         there the history is not checked."""
-        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.objs + self.writers))
         ahead = f"{{0, {self.ahead}}}" if self.ahead else "{0}"
         invariants = [each for each in CATALOG_INVARIANTS if not self.ahead or each != "I10_HistoryIsWhole"]
         return (
             f"SPECIFICATION Spec\nCONSTANTS Objs = {self.objs} Writers = {self.writers} Days = {self.days} Kept = "
             f"{self.kept} "
-            f"Commits = {self.commits} Ahead = {ahead} Mistakes = {{{mistakes}}} {values}\nSYMMETRY Alike\n"
+            f"Commits = {self.commits} Ahead = {ahead} Mistakes = {self.removed} {values}\nSYMMETRY Alike\n"
             f"INVARIANTS {' '.join(invariants)}\n"
         )
 
 
 @dataclass(frozen=True)
-class FleetModel:
-    """One configuration of ``Fleet.tla``; as ``Model``."""
+class FleetModel(Configuration):
+    """One configuration of ``Fleet.tla``."""
 
     module: ClassVar[str] = "Fleet.tla"
 
-    name: str
-    mistakes: tuple[str, ...] = ()
-    breaks: tuple[str, ...] = ()
     members: str = "{a, b}"
     granules: str = "{g}"
     beats: int = 2
     moves: int = 1
     doubts: int = 1
     crashes: int = 1
-    live: bool = False
 
     def config(self) -> str:
         """The configuration file. Where liveness is checked no server leaves: one has to stay."""
-        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.members + self.granules))
         constants = (
             f"CONSTANTS Members = {self.members} Granules = {self.granules} Beats = {self.beats} Moves = {self.moves} "
             f"Doubts = {self.doubts} Crashes = {self.crashes} Leaves = {str(not self.live).upper()} Mistakes = "
-            f"{{{mistakes}}} {values}"
+            f"{self.removed} {values}"
         )
         if self.live:
             return f"SPECIFICATION Live\n{constants}\nPROPERTY I19_OwnedAgain\n"
@@ -147,36 +158,26 @@ class FleetModel:
 
 
 @dataclass(frozen=True)
-class GroupModel:
-    """One configuration of ``Groups.tla``; as ``Model``."""
+class GroupModel(Configuration):
+    """One configuration of ``Groups.tla``."""
 
     module: ClassVar[str] = "Groups.tla"
-    live: ClassVar[bool] = False
 
-    name: str
-    mistakes: tuple[str, ...] = ()
-    breaks: tuple[str, ...] = ()
     singles: int = 1
     judged: bool = False
 
     def config(self) -> str:
-        """The configuration file."""
-        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         judged = str(self.judged).upper()
-        constants = f"CONSTANTS Singles = {self.singles} Judged = {judged} Mistakes = {{{mistakes}}}"
+        constants = f"CONSTANTS Singles = {self.singles} Judged = {judged} Mistakes = {self.removed}"
         return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(GROUP_INVARIANTS)}\n"
 
 
 @dataclass(frozen=True)
-class AskingModel:
-    """One configuration of ``Asking.tla``; as ``Model``."""
+class AskingModel(Configuration):
+    """One configuration of ``Asking.tla``."""
 
     module: ClassVar[str] = "Asking.tla"
-    live: ClassVar[bool] = False
 
-    name: str
-    mistakes: tuple[str, ...] = ()
-    breaks: tuple[str, ...] = ()
     changes: str = "{k}"
     keyed: str = "{k}"
     tries: int = 2
@@ -185,53 +186,41 @@ class AskingModel:
     crashes: int = 1
 
     def config(self) -> str:
-        """The configuration file."""
-        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.changes))
         return (
             f"SPECIFICATION Spec\nCONSTANTS Changes = {self.changes} Keyed = {self.keyed} Tries = {self.tries} Others "
             f"= {self.others} "
-            f"Breaks = {self.connections} Crashes = {self.crashes} Mistakes = {{{mistakes}}} {values}\n"
+            f"Breaks = {self.connections} Crashes = {self.crashes} Mistakes = {self.removed} {values}\n"
             f"INVARIANTS {' '.join(ASKING_INVARIANTS)}\n"
         )
 
 
 @dataclass(frozen=True)
-class LargeGroupModel:
-    """One configuration of ``LargeGroups.tla``; as ``Model``."""
+class LargeGroupModel(Configuration):
+    """One configuration of ``LargeGroups.tla``."""
 
     module: ClassVar[str] = "LargeGroups.tla"
-    live: ClassVar[bool] = False
 
-    name: str
-    mistakes: tuple[str, ...] = ()
-    breaks: tuple[str, ...] = ()
     singles: int = 1
     begins: int = 2
     cuts: bool = False
 
     def config(self) -> str:
-        """The configuration file."""
-        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         constants = (
             f"CONSTANTS Singles = {self.singles} Begins = {self.begins} Cuts = {str(self.cuts).upper()} "
-            f"Mistakes = {{{mistakes}}}"
+            f"Mistakes = {self.removed}"
         )
         return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(LARGE_GROUP_INVARIANTS)}\n"
 
 
 @dataclass(frozen=True)
-class SharedModel:
-    """One configuration of ``SharedWrites.tla``; as ``Model``. Where a guard is removed only the
+class SharedModel(Configuration):
+    """One configuration of ``SharedWrites.tla``. Where a guard is removed only the
     invariants of ``breaks`` are checked: several may be violated, and TLC would name the one that
     is violated first."""
 
     module: ClassVar[str] = "SharedWrites.tla"
-    live: ClassVar[bool] = False
 
-    name: str
-    mistakes: tuple[str, ...] = ()
-    breaks: tuple[str, ...] = ()
     named: str = "{a}"
     changers: str = "{}"
     tickets: str = "{s, t}"
@@ -244,8 +233,6 @@ class SharedModel:
     closings: int = 0
 
     def config(self) -> str:
-        """The configuration file."""
-        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
         values = " ".join(
             f"{value} = {value}" for value in re.findall(r"\w+", self.named + self.tickets + self.processes)
         )
@@ -253,285 +240,20 @@ class SharedModel:
         return (
             f"SPECIFICATION Spec\nCONSTANTS Named = {self.named} Changers = {self.changers} Tickets = {self.tickets} "
             f"Waiting = {self.waiting} Single = {self.single} Processes = {self.processes} Again = {self.again} "
-            f"Losses = {self.losses} Evictions = {self.evictions} Closings = {self.closings} Mistakes = {{{mistakes}}} "
+            f"Losses = {self.losses} Evictions = {self.evictions} Closings = {self.closings} Mistakes = {self.removed} "
             f"{values}\n"
             f"SYMMETRY Alike\nINVARIANTS {' '.join(invariants)}\n"
         )
 
 
 @dataclass(frozen=True)
-class BranchModel:
-    """One configuration of ``Branches.tla``; as ``SharedModel``."""
+class BranchModel(Configuration):
+    """One configuration of ``Branches.tla``."""
 
     module: ClassVar[str] = "Branches.tla"
-    live: ClassVar[bool] = False
 
-    name: str
-    mistakes: tuple[str, ...] = ()
-    breaks: tuple[str, ...] = ()
     commits: int = 1
 
     def config(self) -> str:
-        """The configuration file."""
-        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
-        constants = f"CONSTANTS Commits = {self.commits} Mistakes = {{{mistakes}}}"
+        constants = f"CONSTANTS Commits = {self.commits} Mistakes = {self.removed}"
         return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(BRANCH_INVARIANTS)}\n"
-
-
-AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel | FleetModel | AskingModel | SharedModel | BranchModel
-
-SOUND: Final = (
-    Model("as it is"),
-    Model("as it is, one entry kept", writers="{a, b}", tickets="{b}", keep=1, crashes=1, publishers="{p, q}"),
-    Model("as it is: everything is published", writers="{a, b}", tickets="{b}", crashes=1, live=True),
-)
-GROUP_SOUND: Final = (
-    GroupModel("groups as they are"),
-    GroupModel("groups whose reads are judged", judged=True),
-)
-GROUP_BROKEN: Final = (
-    GroupModel("groups: one part after the other", ("one part after the other",), ("I8",)),
-    GroupModel("groups: reads are not checked", ("reads are not checked",), ("I8", "I20")),
-    GroupModel(
-        "groups: judged by the last commit only",
-        ("judges the last commit only",),
-        ("I3", "I20"),
-        singles=2,
-        judged=True,
-    ),
-    GroupModel("groups: whatever moved is final", ("whatever moved is final",), ("I3",), judged=True),
-    GroupModel("groups: a part that was ratified alone counts", ("a part counts",), ("I3",)),
-    GroupModel("groups: every refusal is final", ("every refusal is final",), ("I3",)),
-    GroupModel("groups: evicted before the index remembers", ("forgets",), ("I3",)),
-    GroupModel("groups: a cut taken row by row", ("cut row by row",), ("I8",)),
-)
-LARGE_GROUP_SOUND: Final = (
-    LargeGroupModel("large groups as they are", begins=1),
-    LargeGroupModel("large groups as they are, and a cut", begins=1, cuts=True),
-)
-LARGE_GROUP_BROKEN: Final = (
-    LargeGroupModel("large groups: committed after one prepare", ("one prepare is enough",), ("I8",)),
-    LargeGroupModel("large groups: committed after it was aborted", ("commits what was aborted",), ("I8",)),
-    LargeGroupModel(
-        "large groups: a coordinator commits another's beginning", ("any beginning is committed",), ("I8",)
-    ),
-    LargeGroupModel("large groups: entries of any beginning count", ("entries of any beginning count",), ("I8",)),
-    LargeGroupModel("large groups: an open group counts as aborted", ("open counts as aborted",), ("I8",)),
-    LargeGroupModel("large groups: prepared over an entry", ("prepares over an entry",), ("I1", "I8")),
-    LargeGroupModel("large groups: others commit over an entry", ("commits over an entry",), ("I1", "I8")),
-    LargeGroupModel("large groups: gc takes a group with entries", ("gc takes a group with entries",), ("I8",)),
-    LargeGroupModel("large groups: reads are not held", ("reads are not held",), ("I8",)),
-    LargeGroupModel(
-        "large groups: a cut counts what was decided after it",
-        ("a cut is not taken again",),
-        ("I8",),
-        begins=1,
-        cuts=True,
-    ),
-)
-BRANCH_SOUND: Final = (BranchModel("branches as they are"),)
-BRANCH_BROKEN: Final = tuple(
-    BranchModel(f"branches: {mistake}", (mistake,), ("I28",))
-    for mistake in (
-        "held at any version",
-        "the branch's tables are not held",
-        "one prepare is enough",
-        "decided apart from the catalog",
-        "the catalog's HEAD is not compared",
-        "open counts as aborted",
-        "a fold only releases",
-        "commits over a hold",
-    )
-)
-CATALOG_SOUND: Final = (
-    CatalogModel("catalog as it is"),
-    CatalogModel("catalog as it is, one writer and a longer past", writers="{w}", commits=4),
-    CatalogModel("catalog as it is, a clock of gc is ahead", ahead=3, writers="{w}"),
-    CatalogModel("catalog as it is, a clock of gc is ahead, longer history", days=3, kept=2, ahead=5, writers="{w}"),
-)
-CATALOG_BROKEN: Final = (
-    CatalogModel("catalog: swapped whatever the HEAD is", ("no same head",), ("I6",)),
-    CatalogModel("catalog: deletes objs of a swap that may come late", ("tidies too early",), ("I9",)),
-    CatalogModel("catalog: gc marks the HEAD alone", ("edge is the HEAD",), ("I10",)),
-    CatalogModel("catalog: no margin for writes on their way", ("no margin for what is on its way",), ("I9", "I10")),
-    CatalogModel("catalog: gc takes what is young", ("young goes",), ("I9", "I10")),
-    CatalogModel(
-        "catalog: restoring commits are not marked", ("no restores",), ("I9", "I10"), writers="{w}", commits=4
-    ),
-    CatalogModel("catalog: snapshots are not marked", ("names unmarked",), ("I10",)),
-    CatalogModel("catalog: what lost its name comes back", ("name may be gone",), ("I9", "I10")),
-    CatalogModel("catalog: what gc took while a reset stood still comes back", ("no fence",), ("I9", "I10")),
-    CatalogModel("catalog: gc takes what came back while it stood still", ("marks before a reset",), ("I9", "I10")),
-    CatalogModel(
-        "catalog: a change that read the row before a mark was taken back goes on",
-        ("marks taken back are not counted",),
-        ("I9",),
-        ahead=3,
-        writers="{w}",
-    ),
-    CatalogModel(
-        "catalog: gc goes on after its mark was taken back",
-        ("mark is not looked for",),
-        ("I9",),
-        ahead=3,
-        writers="{w}",
-    ),
-    CatalogModel(
-        "catalog: a mark that is ahead is erased",
-        ("mark is erased",),
-        ("I9", "I10"),
-        days=3,
-        kept=2,
-        ahead=5,
-        writers="{w}",
-    ),
-    CatalogModel(
-        "catalog: gc takes what landed while its clock was ahead",
-        ("marks before a late change",),
-        ("I9",),
-        ahead=3,
-        writers="{w}",
-    ),
-)
-FLEET_SOUND: Final = (
-    FleetModel("fleet as it is, handed over", beats=1, crashes=0),
-    FleetModel("fleet as it is, with a crash", beats=1, moves=0),
-    FleetModel("fleet as it is, two granules", granules="{g, h}", beats=0, moves=1, doubts=0, crashes=0),
-    FleetModel("fleet as it is, three members", members="{a, b, c}", beats=0, moves=1, doubts=0, crashes=0),
-    FleetModel("fleet: every granule is owned again", beats=0, moves=0, doubts=0, live=True),
-)
-FLEET_BROKEN: Final = (
-    FleetModel("fleet: granules change hands in any epoch", ("any epoch",), ("I19",)),
-    FleetModel("fleet: the epoch stays the same", ("keeps the epoch",), ("I19",)),
-    FleetModel("fleet: an owner is not fenced", ("no fence",), ("I19",)),
-    FleetModel("fleet: granules are given to who leaves or has left", ("gives to whoever leaves",), ("I19",)),
-    FleetModel("fleet: taken from a member that shows life", ("takes from who shows life",), ("I19",)),
-    FleetModel("fleet: a member is removed that shows life", ("removes who shows life",), ("I19",)),
-    FleetModel("fleet: a member is removed that owns something", ("removes an owner",), ("I19",)),
-    FleetModel("fleet: changes are not counted", ("changes are not counted",), ("I19",)),
-    FleetModel("fleet: what changed hands is not read again", ("reads nothing again",), ("I19",)),
-    FleetModel(
-        "fleet: nobody looks for silent members", ("nobody looks",), ("I19",), beats=0, moves=0, doubts=0, live=True
-    ),
-)
-ASKING_SOUND: Final = (
-    AskingModel("asking as it is, with a key", tries=3, connections=2),
-    AskingModel("asking as it is, without a key", changes="{u}", keyed="{}", others=4, connections=2, crashes=2),
-    AskingModel("asking as it is, two changes", changes="{k, u}", tries=2, others=1),
-)
-ASKING_BROKEN: Final = (
-    AskingModel("asking: begin before it was taken", ("begins untaken",), ("I21",), changes="{u}", keyed="{}"),
-    AskingModel("asking: begun once it was answered", ("begun when answered",), ("I21",), changes="{u}", keyed="{}"),
-    AskingModel(
-        "asking: applied here what was begun", ("applies what was begun",), ("I21",), changes="{u}", keyed="{}"
-    ),
-    AskingModel("asking: unknown before it was begun", ("unknown before begin",), ("I21",)),
-    AskingModel("asking: refused for a moment after it was begun", ("tells what passes",), ("I21",)),
-    AskingModel("asking: an owner begins unasked", ("begins unasked",), ("I21",), changes="{u}", keyed="{}"),
-    AskingModel(
-        "asking: an owner begins when the asker has gone", ("begins when closed",), ("I21",), changes="{u}", keyed="{}"
-    ),
-    AskingModel("asking: an owner does not look at the key", ("the owner has no key",), ("I3",)),
-    AskingModel("asking: a key remembers no refusal", ("refusals are forgotten",), ("I21",)),
-)
-SHARED_SOUND: Final = (
-    SharedModel("shared writes as they are", tickets="{s, t, u}", single="{u}"),
-    SharedModel("shared writes, metadata changes", named="{a, b}", changers="{a}", single="{b}"),
-    SharedModel("shared writes, two processes", changers="{a}", processes="{p, q}", evictions=1),
-    SharedModel("shared writes, answers are lost, the table is full", losses=1, closings=1),
-    SharedModel(
-        "shared writes, a commit sent again alone",
-        named="{}",
-        tickets="{s, t, u}",
-        waiting="{s, t, u}",
-        single="{t}",
-        again="{t}",
-        losses=1,
-    ),
-)
-SHARED_BROKEN: Final = (
-    SharedModel(
-        "shared writes: fits any later row", ("fits any later row",), ("I1",),
-        tickets="{s, t, u}", waiting="{s, t, u}", single="{a}",
-    ),
-    SharedModel(
-        "shared writes: not what their own writes do", ("fits any later row",), ("I23",),
-        tickets="{s, t, u}", waiting="{s, t, u}", single="{a}",
-    ),
-    SharedModel(
-        "shared writes: follows any row, as tickets do", ("follows any row",), ("I1",),
-        tickets="{s, t, u}", single="{u}",
-    ),
-    SharedModel(
-        "shared writes: identities are not compared", ("follows any row", "no identity"), ("I3",),
-        named="{}", tickets="{s, t, u}", waiting="{s, t, u}", losses=1,
-    ),
-    SharedModel(
-        "shared writes: identities were evicted", ("follows any row", "not remembered"), ("I3",),
-        named="{}", tickets="{s, t, u}", waiting="{s, t, u}", losses=1, evictions=3,
-    ),
-    SharedModel(
-        "shared writes: the epoch is not compared", ("follows any row", "no epoch"), ("I2",),
-        changers="{a}", tickets="{s, t, u}", waiting="{s, t, u}", single="{a}",
-    ),
-    SharedModel(
-        "shared writes: old tickets behind new metadata", ("judged before the change",), ("I2",), changers="{a}"
-    ),
-    SharedModel(
-        "shared writes: judged by the row before it came", ("judged by the row before it came",), ("I23",), single="{s}"
-    ),
-    SharedModel("shared writes: who came later is judged, too", ("judges who came later",), ("I23",), single="{s}"),
-    SharedModel("shared writes: told in order of the line", ("told in order of the line",), ("I23",)),
-    SharedModel(
-        "shared writes: a conflict of one is everybody's", ("one refuses all",), ("I23",),
-        tickets="{s, t, u}", single="{u}",
-    ),
-    SharedModel("shared writes: no answer is a refusal", ("silence is a refusal",), ("I3",), losses=1),
-    SharedModel("shared writes: unknown to who had no write", ("silence for everybody",), ("I23",), losses=1),
-    SharedModel("shared writes: a lost answer is forgotten", ("lost is forgotten",), ("I3",), losses=1, closings=1),
-)  # fmt: skip
-FULL: Final = (
-    SharedModel(
-        "shared writes, metadata changes, answers are lost", named="{a, b}", changers="{a}", single="{b}", losses=1
-    ),
-    SharedModel("shared writes, lost, full and evicted", losses=1, evictions=2, closings=1),
-    SharedModel("shared writes, two processes and one alone", single="{s}", processes="{p, q}", losses=1, evictions=1),
-    SharedModel("shared writes, sent again when evicted", single="{t}", again="{t}", losses=1, evictions=1),
-    Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),
-    FleetModel("fleet as it is, of everything some"),
-    FleetModel("fleet as it is, two granules and doubts", granules="{g, h}", beats=1, crashes=0),
-    LargeGroupModel("large groups as they are, begun anew", singles=0),
-    LargeGroupModel("large groups as they are, begun anew among commits"),
-)
-BROKEN: Final = (
-    Model("ratified because the row has no such version", ("row absent",), ("I1", "I2", "I3")),
-    Model("ratified although the identity is in the tail", ("no identity",), ("I3",)),
-    Model("ratified although identities were evicted", ("not remembered",), ("I3",)),
-    Model("evicted before the index remembers", ("forgets",), ("I3",)),
-    Model("a refused write taken for a won one", ("refused looks won",), ("I3",)),
-    Model("the floor written without looking", ("floor unguarded",), ("I2", "I5"), publishers="{p, q}"),
-    Model("the floor raised before copying", ("floor first",), ("I5",)),
-    Model("gc takes staged files above the floor", ("gc above floor",), ("I10", "I3")),
-    Model(
-        "pending cleared over a ratification, and no sweeper",
-        ("no sweeper", "clears pending"), ("I11",), writers="{a, b}", tickets="{b}", live=True,
-    ),
-)  # fmt: skip
-USUAL: Final = (
-    *SOUND,
-    *BROKEN,
-    *GROUP_SOUND,
-    *GROUP_BROKEN,
-    *LARGE_GROUP_SOUND,
-    *LARGE_GROUP_BROKEN,
-    *CATALOG_SOUND,
-    *CATALOG_BROKEN,
-    *FLEET_SOUND,
-    *FLEET_BROKEN,
-    *ASKING_SOUND,
-    *ASKING_BROKEN,
-    *SHARED_SOUND,
-    *SHARED_BROKEN,
-    *BRANCH_SOUND,
-    *BRANCH_BROKEN,
-)

@@ -13,6 +13,7 @@ from tests.support.repository import ROOT
 SPECS = ROOT / "specs"
 sys.path.insert(0, str(SPECS))
 import check  # noqa: E402  # type: ignore[import-not-found]
+import configurations  # noqa: E402  # type: ignore[import-not-found]
 import models  # noqa: E402  # type: ignore[import-not-found]
 
 pytestmark = [
@@ -27,7 +28,12 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     "model",
-    [*models.SOUND, *models.GROUP_SOUND, *models.LARGE_GROUP_SOUND, *models.CATALOG_SOUND],
+    [
+        *configurations.SOUND,
+        *configurations.GROUP_SOUND,
+        *configurations.LARGE_GROUP_SOUND,
+        *configurations.CATALOG_SOUND,
+    ],
     ids=lambda model: model.name,
 )
 def test_i1_to_i11_hold_in_every_state_of_the_models(model: models.Model) -> None:
@@ -35,37 +41,37 @@ def test_i1_to_i11_hold_in_every_state_of_the_models(model: models.Model) -> Non
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", models.FLEET_SOUND, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", configurations.FLEET_SOUND, ids=lambda model: model.name)
 def test_i19_holds_in_every_state_of_the_model(model: models.FleetModel) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", models.FLEET_BROKEN, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", configurations.FLEET_BROKEN, ids=lambda model: model.name)
 def test_i19_breaks_when_a_guard_is_removed(model: models.FleetModel) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", models.ASKING_SOUND, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", configurations.ASKING_SOUND, ids=lambda model: model.name)
 def test_i3_i21_hold_in_every_state_of_the_model(model: models.AskingModel) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", models.ASKING_BROKEN, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", configurations.ASKING_BROKEN, ids=lambda model: model.name)
 def test_i3_i21_break_when_a_guard_is_removed(model: models.AskingModel) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", models.SHARED_SOUND, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", configurations.SHARED_SOUND, ids=lambda model: model.name)
 def test_i1_i2_i3_i23_hold_in_every_state_of_the_model(model: models.SharedModel) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", models.SHARED_BROKEN, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", configurations.SHARED_BROKEN, ids=lambda model: model.name)
 def test_i1_i2_i3_i23_break_when_a_guard_is_removed(model: models.SharedModel) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]
@@ -73,7 +79,12 @@ def test_i1_i2_i3_i23_break_when_a_guard_is_removed(model: models.SharedModel) -
 
 @pytest.mark.parametrize(
     "model",
-    [*models.BROKEN, *models.GROUP_BROKEN, *models.LARGE_GROUP_BROKEN, *models.CATALOG_BROKEN],
+    [
+        *configurations.BROKEN,
+        *configurations.GROUP_BROKEN,
+        *configurations.LARGE_GROUP_BROKEN,
+        *configurations.CATALOG_BROKEN,
+    ],
     ids=lambda model: model.name,
 )
 def test_i1_to_i11_a_past_mistake_is_found_when_its_guard_is_removed(model: models.Model) -> None:
@@ -81,13 +92,13 @@ def test_i1_to_i11_a_past_mistake_is_found_when_its_guard_is_removed(model: mode
     assert checked.as_expected, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", models.BRANCH_SOUND, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", configurations.BRANCH_SOUND, ids=lambda model: model.name)
 def test_i28_holds_in_every_state_of_the_model(model: models.BranchModel) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", models.BRANCH_BROKEN, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", configurations.BRANCH_BROKEN, ids=lambda model: model.name)
 def test_i28_breaks_when_a_guard_is_removed(model: models.BranchModel) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]
