@@ -1,8 +1,10 @@
-"""Branches of a catalog: ``lake.branches`` of both clients (docs/branches.md).
+"""Branches of a catalog: ``lake.branches`` of both clients.
 
-dev = lake.branches.create("dev", days=7)     # dev.full_name, main@dev, is a catalog
-lake.branches.changes("dev").conflicts        # the reasons why it would be refused
-lake.branches.promote("dev")
+    dev = lake.branches.create("dev", days=7)     # dev.full_name, main@dev, is a catalog
+    lake.branches.changes("dev").conflicts        # the reasons why it would be refused
+    lake.branches.promote("dev")
+
+The commands ``turnstile branch`` do the same (docs/branches.md).
 """
 
 from __future__ import annotations

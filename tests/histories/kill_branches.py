@@ -88,14 +88,11 @@ class Branching(Work):
         if not there:
             self.asked = ""
             return True
-        lost = [name for name in self.changed if self.asked != "drop" and self._latest(name) < 1 + self._base(name)]
+        lost = [name for name in self.changed if self.asked != "drop" and self._latest(name) <= self.versions[name]]
         if lost:
             self.report.problems.append(f"branches: acknowledged commits of {lost} are not on the branch")
             return True
         return self._end()
-
-    def _base(self, name: str) -> int:
-        return self.versions[name]
 
     def _latest(self, name: str) -> int:
         return int(self.ask("GET", OWN + name)["latest"])

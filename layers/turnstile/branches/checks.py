@@ -1,22 +1,22 @@
-"""Checks the expectations of the tables that a branch changes, before it is promoted
-(``branches.core.expectations``).
+"""Checks the expectations of the tables that a branch changes, before it is promoted.
 
-    every row       of the files that the branch added: by their statistics where these decide, else
-                    by their rows
+    every row       of the files that the branch added: by the statistics of a file where they
+                    decide, otherwise by its rows
     whole table     numbers of rows and of nulls by the statistics of all its files; keys by their
                     values
 
-The expectations of the catalog's table hold, and those that the branch adds: a program that writes
-to a branch cannot take one away.
+The expectations of the catalog's table are checked, and those that the branch adds: a program that
+writes to a branch cannot remove an expectation (``branches.core.expectations``).
 
-Rows that were there before the branch are not looked at again. What one comparison reads is
-bounded; what lies beyond is unchecked, and refuses unless the table's property allows it.
+Rows from before the branch are not read again. A comparison reads a bounded number of bytes. An
+expectation that is not checked refuses the promotion, unless the table's property allows it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -43,11 +43,11 @@ from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log.parquet import UNDECODABLE
-from turnstile.maintenance.state import open_state
+from turnstile.maintenance.state import TableState, open_state
 from turnstile.planning.core.predicates import TRUE, Predicate, TableColumns, TypedColumn, columns_of, outcomes
 from turnstile.planning.core.shown_rows import shown_rows
 from turnstile.planning.core.sql import predicate_parser
-from turnstile.planning.file_rows import WHOLE_BYTES, FileRows, ReadBudget
+from turnstile.planning.file_rows import FileRows, ReadBudget
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.ports import Storages
 from turnstile_predicates.file_stats import Field
@@ -66,6 +66,22 @@ EXAMPLES: Final = 5
 _BATCH: Final = 65_536
 
 
+class CheckedTable(msgspec.Struct, frozen=True):
+    """A table that a promotion changes or creates.
+
+    Attributes:
+        name: without the catalog.
+        head: the branch's.
+        properties: those with expectations, of the catalog's table and of the branch's.
+        added: the files that the branch added; None: all, since the branch created the table.
+    """
+
+    name: str
+    head: TableHead
+    properties: list[dict[str, str]]
+    added: list[Action] | None
+
+
 class Checker:
     """Checks expectations. One per comparison: it counts what is read.
 
@@ -77,47 +93,44 @@ class Checker:
         self._world = catalog.world
         self._metadata = catalog.metadata
         self._comparer = comparer
-        self._budget = ReadBudget(READ_BYTES)
+        self._budget = ReadBudget(READ_BYTES, small_files=True)
         self.versions: dict[str, int] = {}
         self.passed: dict[str, list[str]] = {}
 
     def reasons(self, plan: Comparison) -> list[str]:
         """Returns the reasons why the branch cannot be promoted. Costs two requests for every
         hundred tables, and the reads of files of tables with expectations."""
+        tables = [*self._changed_tables(plan), *self._created_tables(plan)]
+        return [reason for table in tables for reason in self._of_table(table)]
+
+    def _changed_tables(self, plan: Comparison) -> Iterator[CheckedTable]:
+        """The tables with commits on the branch, if they have expectations."""
         tables = [table for table in plan.tables if not table.change.is_empty]
-        made = {
-            each.after.table_id: each
-            for each in plan.names
-            if each.after is not None and each.of == TABLE and each.kind in ("created", "replaced")
-        }
-        replaced = [each.before.table_id for each in made.values() if each.before is not None]
-        heads = self._heads([*made, *replaced])
-        wanted = {head.metadata for table in tables for head in (table.own, table.theirs)}
-        wanted |= {head.metadata for head in heads.values()}
-        known = self._metadata.get_many(plan.branch.catalog, wanted)
-
-        def properties(head: TableHead) -> dict[str, str]:
-            found = known.get(head.metadata) or self._metadata.get(head.catalog, head.metadata)
-            given = found.metadata.get("configuration") or {}
-            return {key: value for key, value in given.items() if key.startswith(PREFIX)}
-
-        reasons: list[str] = []
+        known = self._properties([head for table in tables for head in (table.theirs, table.own)])
         for table in tables:
-            given = [properties(table.theirs)]
-            if properties(table.own) != given[0]:
-                given.append(properties(table.own))
-            if any(given):
-                name = dotted_name(*table.path)
-                reasons += self._of_table(table.own, name, given, list(table.change.added.values()))
-        for id, each in made.items():
-            ids = [id] if each.before is None else [each.before.table_id, id]
-            given = [properties(heads[one]) for one in ids if one in heads]
-            if id in heads and any(given):
+            properties = [known[table.theirs.table_id], known[table.own.table_id]]
+            if any(properties):
+                added = list(table.change.added.values())
+                yield CheckedTable(dotted_name(*table.path), table.own, properties, added)
+
+    def _created_tables(self, plan: Comparison) -> Iterator[CheckedTable]:
+        """The tables that the branch created, if they, or the tables that they replace, have
+        expectations."""
+        made = [
+            (each, after.table_id)
+            for each in plan.names
+            if (after := each.after) is not None and each.of == TABLE and each.kind in ("created", "replaced")
+        ]
+        replaced = [each.before.table_id for each, _ in made if each.before is not None]
+        heads = self._heads([*(id for _, id in made), *replaced])
+        known = self._properties(list(heads.values()))
+        for each, id in made:
+            before = {} if each.before is None else known.get(each.before.table_id, {})
+            if id in heads and (before or known[id]):
                 name = dotted_name(*each.path)
-                present = self._comparer.publish(id, name)
-                self.versions[id] = present.latest
-                reasons += self._of_table(present, name, [*given[:-1], properties(present)], None)
-        return reasons
+                head = self._comparer.publish(id, name)
+                self.versions[id] = head.latest
+                yield CheckedTable(name, head, [before, self._properties([head])[id]], None)
 
     def _heads(self, ids: Sequence[str]) -> dict[str, TableHead]:
         """The HEADs of tables; an external one has none."""
@@ -125,51 +138,71 @@ class Checker:
         rows = self._world.refs.read_many(list(keys)) if keys else {}
         return {keys[key]: TableHead.from_row(row) for key, row in rows.items()}
 
-    def _of_table(
-        self, head: TableHead, name: str, given: Sequence[Mapping[str, str]], added: list[Action] | None
-    ) -> Iterator[str]:
-        """The reasons of one table, by the properties of the catalog's table and of the branch's:
-        who writes the branch cannot take an expectation away. ``added`` None: the branch created
-        it."""
+    def _properties(self, heads: Sequence[TableHead]) -> dict[str, dict[str, str]]:
+        """The properties with expectations, by the tables' uuids. The catalog and its branch share
+        their objs."""
+        wanted = {head.metadata for head in heads}
+        known = self._metadata.get_many(heads[0].catalog, wanted) if heads else {}
+        found = {}
+        for head in heads:
+            metadata = known.get(head.metadata) or self._metadata.get(head.catalog, head.metadata)
+            configuration = metadata.metadata.get("configuration") or {}
+            found[head.table_id] = {key: value for key, value in configuration.items() if key.startswith(PREFIX)}
+        return found
+
+    def _of_table(self, table: CheckedTable) -> Iterator[str]:
         expectations: list[Expectation] = []
-        for properties in given:
+        problems: list[str] = []
+        for properties in table.properties:
             try:
                 expectations += [each for each in expectations_of(properties) if each not in expectations]
             except InvalidRequest as error:
-                yield f"'{name}': {error.public_message}; {error.remedy}"
-        metadata = self._metadata.get(head.catalog, head.metadata)
+                problems.append(f"'{table.name}': {error.public_message}; {error.remedy}")
+        yield from dict.fromkeys(problems)
+        head = table.head
+        check = TableCheck(self._world.storages, self._budget, head, self._metadata.get(head.catalog, head.metadata))
         for expectation in expectations:
-            told = f"expectation '{expectation.name}' ({expectation.text[:200]}) of '{name}'"
+            said = f"expectation '{expectation.name}' ({expectation.text[:200]}) of '{table.name}'"
             try:
-                check = TableCheck(self._world.storages, self._budget, head, metadata)
-                problem = check.problem(expectation.condition, added)
+                problem = check.problem(expectation.condition, table.added)
             except (InvalidRequest, NotEvaluated, TableError, *UNDECODABLE) as error:
                 if expectation.unchecked == "refuse":
-                    yield f"{told} could not be checked: {str(error)[:300]}"
+                    yield f"{said} could not be checked: {str(error)[:300]}"
                 continue
             if problem is None:
                 self.passed.setdefault(head.table_id, []).append(expectation.name)
             else:
-                yield f"{told} is broken: {problem}"
+                yield f"{said} is broken: {problem}"
 
 
 class TableCheck:
-    """One table of a branch while its expectations are checked. Raises TableError where the table
-    has a feature that is not read here."""
+    """One table of a branch while its expectations are checked. Its log is opened at most once."""
 
     def __init__(self, storages: Storages, budget: ReadBudget, head: TableHead, metadata: DeltaMetadata) -> None:
         self._storages = storages
         self._budget = budget
         self._head = head
-        self._columns = TableColumns(metadata.metadata)
-        self._definition = Definition.of_actions({"protocol": metadata.protocol, "metaData": metadata.metadata})
-        check_readable(self._definition)
+        self._metadata = metadata
+
+    @cached_property
+    def _definition(self) -> Definition:
+        actions = {"protocol": self._metadata.protocol, "metaData": self._metadata.metadata}
+        return Definition.of_actions(actions)
+
+    @cached_property
+    def _columns(self) -> TableColumns:
+        return TableColumns(self._metadata.metadata)
+
+    @cached_property
+    def _state(self) -> TableState:
+        return open_state(self._storages.open(self._head.location), self._head.latest)
 
     def problem(self, condition: Condition, added: list[Action] | None) -> str | None:
         """Returns how the table breaks a condition, with the files that were added to it (None: all
         of its files); None if it satisfies it. Raises InvalidRequest for a column or predicate that
-        the table cannot have, NotEvaluated, TableError, and pyarrow's exceptions for a file that
-        cannot be read."""
+        the table cannot have, NotEvaluated, TableError for a feature that is not read here, and
+        pyarrow's exceptions for a file that cannot be read."""
+        check_readable(self._definition)
         match condition:
             case EveryRow(predicate=text):
                 files = [msgspec.to_builtins(file) for file in self._files()] if added is None else added
@@ -221,8 +254,7 @@ class TableCheck:
     # -- the whole table ----------------------------------------------------------------------------------------------
 
     def _files(self) -> Iterator[Add]:
-        state = open_state(self._storages.open(self._head.location), self._head.latest)
-        for number, file in enumerate(state.files()):
+        for number, file in enumerate(self._state.files()):
             if number >= FILES_MAX:
                 raise NotEvaluated(f"the table has more than {FILES_MAX} files")
             yield file
@@ -273,7 +305,6 @@ class TableCheck:
 
     def _read(self, file: Add, names: Sequence[str]) -> Iterator[list[pa.Array]]:
         reader = FileRows(self._storages, self._head.location, self._definition, names, self._budget)
-        self._budget.count(min(file.size, WHOLE_BYTES))
         return reader.read(file.path, file.partitionValues, file.deletionVector, _BATCH)
 
 

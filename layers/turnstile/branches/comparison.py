@@ -24,7 +24,7 @@ from turnstile.delta.log.lines import commit_lines as lines_of_commit
 from turnstile.delta.log.lines import parse_line, where_of
 from turnstile.rights.grants import NO_ACCESS
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TooLarge
-from turnstile.store.core.locations import BRANCHES_FOLDER
+from turnstile.store.core.locations import branch_folder
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import PIECE_BYTES
@@ -161,7 +161,7 @@ class Comparer:
         if change.is_empty:
             return ComparedTable(path, entity, own, theirs, change, None)
         since = self._net_change(theirs, entity.origin.version)
-        paths = BranchPaths(f"{BRANCHES_FOLDER}/{own.table_id}")
+        paths = BranchPaths(branch_folder(own.table_id))
         conflict = conflict_of(moved_change(change, paths), since, name)
         if theirs.state != ACTIVE:
             conflict = f"'{name}' is {theirs.state} in the catalog"

@@ -19,6 +19,7 @@ Source: Delta's proposal of branches (delta-io/delta 7439): one commit a table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -55,12 +56,13 @@ from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.rights.grants import Access
 from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
-from turnstile.store.core.locations import BRANCHES_FOLDER, normalise
+from turnstile.store.core.locations import branch_folder, normalise
 from turnstile.store.core.names import staged_file, staged_path
 from turnstile.store.core.writes import Change, Clause, Equals, Row, Set, Write
 from turnstile.store.ports import World, in_batches
 
 _ATTEMPTS: Final = 10
+_BEGIN_ANEW: Final = "make a new branch, and do there again what is in conflict"
 CONFLICTS_MAX: Final = 50
 """Conflicts that a refusal names."""
 
@@ -155,7 +157,7 @@ class Promoter:
             checker = Checker(self._services, self._comparer)
             broken = checker.reasons(plan)
             if broken:
-                raise _broken(msgspec.structs.replace(plan, conflicts=broken))
+                raise _conflict(msgspec.structs.replace(plan, conflicts=broken), "mend the rows on the branch")
             changed = plan.tables
             if not changed and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
@@ -163,9 +165,8 @@ class Promoter:
             own = tuple(HandOver(table.own.table_id, table.own.latest) for table in changed)
             group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
             transactions = CatalogTransactions(self._groups, self._services.committer)
-            member = GroupChange(
-                CatalogChange(_Names(self, plan, checker.versions).apply, _on_rejected), lambda _view: None
-            )
+            change = CatalogChange(partial(self._edit, plan, checker.versions), _on_rejected)
+            member = GroupChange(change, lambda _view: None)
             try:
                 outcome = transactions.commit(plan.catalog.catalog, group, [member])
                 if not isinstance(outcome, Applied) and outcome.change is not None:
@@ -187,15 +188,14 @@ class Promoter:
 
     def _return_some(self, plan: Comparison, tables: Sequence[ComparedTable]) -> None:
         now = self._world.clock.now_ms()
-        keys = [key_of_path(table.path) for table in tables]
 
         def change(view: View) -> Edit | None:
             entries = {}
             writes = []
-            for key, table in zip(keys, tables, strict=True):
+            for table in tables:
                 before = plan.base_tree.find(table.path)
                 if before is not None and view.tree.find(table.path) == plan.branch.find(table.path):
-                    entries[key] = before
+                    entries[key_of_path(table.path)] = before
                     writes.append(drop_published_head(table.own, now))
             if not entries:
                 return None
@@ -213,7 +213,7 @@ class Promoter:
         """Returns the commit of a table in the catalog; ``passed``: the names of expectations."""
         theirs = table.theirs
         version = theirs.latest + 1
-        paths = BranchPaths(f"{BRANCHES_FOLDER}/{table.own.table_id}")
+        paths = BranchPaths(branch_folder(table.own.table_id))
         moved = moved_change(table.change, paths)
         new_files = {key_of(paths.relocate(body)) for body in table.change.added.values() if paths.is_of_branch(body)}
         if "metaData" in moved.definition:
@@ -266,7 +266,7 @@ class Promoter:
             "txnId": self._world.ids.uuid(),
         }
 
-    def edit(self, plan: Comparison, versions: Mapping[str, int], view: View) -> Edit:
+    def _edit(self, plan: Comparison, versions: Mapping[str, int], view: View) -> Edit:
         """Returns the change of the catalog, for one of its trees; ``versions`` of tables that the
         branch created were checked. Raises StateConflict."""
         reasons = self._comparer.name_conflicts(plan, view.tree)
@@ -335,18 +335,6 @@ class Promoter:
             raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
 
 
-class _Names:
-    """The change of the catalog in one promotion."""
-
-    def __init__(self, promoter: Promoter, plan: Comparison, versions: Mapping[str, int]) -> None:
-        self._promoter = promoter
-        self._plan = plan
-        self._versions = versions
-
-    def apply(self, view: View) -> Edit:
-        return self._promoter.edit(self._plan, self._versions, view)
-
-
 def _busy(branch: str) -> StateConflict:
     problem = f"branch '{branch}', or a table that it changes, was written faster than it could be promoted"
     return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send the request again", retry_after_ms=1_000)
@@ -395,13 +383,7 @@ def _names(plan: Comparison) -> list[ChangedName]:
     return [ChangedName(dotted_name(*each.path), each.of, each.kind) for each in plan.names]
 
 
-def _broken(plan: Comparison) -> StateConflict:
-    return _conflict(plan, "mend the rows on the branch")
-
-
-def _conflict(
-    plan: Comparison, remedy: str = "make a new branch, and do there again what is in conflict"
-) -> StateConflict:
+def _conflict(plan: Comparison, remedy: str = _BEGIN_ANEW) -> StateConflict:
     count = len(plan.conflicts)
     problem = f"branch '{plan.base.branch}' cannot be promoted: {'; '.join(plan.conflicts[:3])}"
     return StateConflict(

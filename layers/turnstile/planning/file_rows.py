@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from turnstile.delta.core.actions import DeletionVector
 from turnstile.delta.core.named_files import is_absolute
 from turnstile.delta.log.parquet import Ranges
-from turnstile.store.core.locations import BRANCHES_FOLDER, is_of_branch
+from turnstile.store.core.locations import split_location
 from turnstile.store.ports import LogStorage, Stat, Storages
 from turnstile_rows.definitions import Definition
 from turnstile_rows.errors import TableError
@@ -36,7 +36,7 @@ from turnstile_rows.vectors import deleted_rows, vector_path, vector_range
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
-WHOLE_BYTES: Final = 1024 * 1024
+_WHOLE_BYTES: Final = 1024 * 1024
 """A file up to this size is read in one request."""
 _PIECE_BYTES: Final = 256 * 1024
 _OUTSIDE: Final = "it lies outside of the table's folder"
@@ -44,11 +44,13 @@ _SCHEME: Final = re.compile(r"\A(?:s3[an]?://|file:/+)")
 
 
 class ReadBudget:
-    """Bytes that one request may read of large files and of deletion vectors."""
+    """Bytes that one request may read of large files and of deletion vectors; of small files too if
+    ``small_files``."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, small_files: bool = False) -> None:
         self._size = size
         self._left = size
+        self.small_files = small_files
 
     def count(self, size: int) -> None:
         """Counts bytes that are read. Raises TableError where they are too many."""
@@ -65,11 +67,11 @@ class FileRows:
         self, storages: Storages, location: str, definition: Definition, names: Sequence[str], budget: ReadBudget
     ) -> None:
         stored = stored_columns(definition)
-        self._count = budget.count
+        self._budget = budget
         self._wanted = pa.schema([stored[name] for name in names])
         self._types = [definition.schema.field(name).type for name in names]
         self._partitions = {stored[name].name: stored[name] for name in definition.partitions}
-        self._root, self._folder = _root(location)
+        self._root, self._folder = split_location(location)
         self._storage = storages.open(self._root)
 
     def read(
@@ -88,10 +90,12 @@ class FileRows:
     def _open(self, path: str) -> tuple[Any, dict[str, Any]]:
         """A file for Parquet's reader, and the reader's options: a large file is read piece by
         piece."""
-        content, stat = self._read(path, WHOLE_BYTES)
+        content, stat = self._read(path, _WHOLE_BYTES)
+        if self._budget.small_files:
+            self._budget.count(len(content))
         if stat.size <= len(content):
             return pa.BufferReader(content), {}
-        pieces = io.BufferedReader(_Pieces(self._storage, stat, self._count), _PIECE_BYTES)
+        pieces = io.BufferedReader(_Pieces(self._storage, stat, self._budget.count), _PIECE_BYTES)
         return pieces, {"buffer_size": _PIECE_BYTES, "pre_buffer": False}
 
     def _read_vector(self, vector: DeletionVector) -> BitMap64:
@@ -100,7 +104,7 @@ class FileRows:
         if path is None:
             return deleted_rows(members, None)
         offset, size = vector_range(members)
-        self._count(size)
+        self._budget.count(size)
         content, _ = self._read(self._place(path), size, offset)
         return deleted_rows(members, content)
 
@@ -124,14 +128,6 @@ class FileRows:
         if ".." in place.split("/"):
             raise TableError(_OUTSIDE)
         return place
-
-
-def _root(location: str) -> tuple[str, str]:
-    """The location below which the files of a table may lie, and the table's folder there."""
-    if not is_of_branch(location):
-        return location, ""
-    root, _, id = location.rpartition(f"/{BRANCHES_FOLDER}/")
-    return root, f"{BRANCHES_FOLDER}/{id}"
 
 
 class _Pieces(Ranges):

@@ -203,7 +203,7 @@ class Lake:
         metadata = {"id": "m", "schemaString": schema, "partitionColumns": [], "configuration": {}}
         protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
         self.metadata = DeltaMetadata(0, protocol, metadata, {})
-        self.budget = ReadBudget(budget)
+        self.budget = ReadBudget(budget, small_files=True)
         self.files = 0
 
     def add(self, *ids: int | None, stats: bool = True, deleted: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -234,6 +234,12 @@ def test_files_whose_statistics_decide_are_not_read() -> None:
     assert lake.problem("id > 0", lake.add(1, 2), lake.add(5)) is None
     with pytest.raises(TableError, match="more than 0 bytes"):
         lake.problem("id > 1", lake.add(1, 2))
+
+
+def test_what_is_read_counts_and_not_what_the_log_says_of_it() -> None:
+    lake = Lake(budget=100)
+    with pytest.raises(TableError, match="more than 100 bytes"):
+        lake.problem("id > 1", {**lake.add(1, 2), "size": 0})
 
 
 def test_rows_of_files_without_statistics_are_read_and_deleted_ones_are_left_out() -> None:

@@ -210,7 +210,7 @@ def noise(rows: int, width: int) -> pa.Table:
 
 def test_a_small_file_is_one_request_and_of_a_large_one_only_the_beginning_is_read(monkeypatch: Any) -> None:
     lake = Lake(ID, column("text", "string"))
-    monkeypatch.setattr(file_rows, "WHOLE_BYTES", 64 * 1024)
+    monkeypatch.setattr(file_rows, "_WHOLE_BYTES", 64 * 1024)
     monkeypatch.setattr(file_rows, "_PIECE_BYTES", 16 * 1024)
     monkeypatch.setattr(module, "READ_BYTES", 256 * 1024)
     lake.add(noise(100, 100))
@@ -227,7 +227,7 @@ def test_a_small_file_is_one_request_and_of_a_large_one_only_the_beginning_is_re
 
 def test_a_file_of_which_too_much_would_be_read_is_refused(monkeypatch: Any) -> None:
     lake = Lake(ID, column("text", "string"))
-    monkeypatch.setattr(file_rows, "WHOLE_BYTES", 64 * 1024)
+    monkeypatch.setattr(file_rows, "_WHOLE_BYTES", 64 * 1024)
     monkeypatch.setattr(module, "READ_BYTES", 256 * 1024)
     lake.add(noise(20, 100_000), use_dictionary=False)
     with pytest.raises(UnsupportedTable, match="more than 262144 bytes would be read"):

@@ -92,7 +92,8 @@ def expectations_of(properties: Mapping[str, str]) -> list[Expectation]:
     given = {key.removeprefix(PREFIX): value for key, value in properties.items() if key.startswith(PREFIX)}
     names = sorted(key for key in given if not key.endswith(_UNCHECKED))
     if len(names) > MAX_EXPECTATIONS:
-        raise _refusal("", f"the table has {len(names)} expectations", f"keep {MAX_EXPECTATIONS}")
+        problem = f"the table has {len(names)} expectations"
+        raise InvalidRequest(problem, field="branch", remedy=f"keep {MAX_EXPECTATIONS}")
     for key in given:
         name = key.removesuffix(_UNCHECKED)
         if not _NAME.fullmatch(name) or name not in given:
@@ -123,4 +124,4 @@ def _condition(text: str) -> Condition:
 
 
 def _refusal(key: str, problem: str, remedy: str) -> InvalidRequest:
-    return InvalidRequest(f"property '{PREFIX}{key[:100]}' {problem}".replace(" ''", ""), field="branch", remedy=remedy)
+    return InvalidRequest(f"property '{PREFIX}{key[:100]}' {problem}", field="branch", remedy=remedy)

@@ -31,7 +31,6 @@ crash before 4 leaves objs and files for gc.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 import msgspec
 
@@ -248,26 +247,29 @@ class _Attempt:
             if not self._group.commits and not self._group.reads:
                 return None
             edit = Edit("transaction")
-        writes = self._commits.writes()
         self._own = len(edit.writes)
-        self._check_rows(edit.writes, writes)
-        if self._prepared is not None:
-            writes = [self._large.decision(self._prepared)]
-        if self._own + len(writes) > self._most_rows:
-            self._refuse_rows(self._own + len(writes))
+        self._check_keys(edit.writes)
+        self._check_number()
+        writes = self._commits.writes() if self._prepared is None else [self._large.decision(self._prepared)]
         return msgspec.structs.replace(edit, writes=(*edit.writes, *writes))
 
-    def _refuse_rows(self, rows: int) -> NoReturn:
-        is_preparable = self._prepared is None and self._group.entry is None and not self._group.rows
-        if is_preparable and self._group.commits and self._own < self._most_rows:
+    def _check_number(self) -> None:
+        """Raises _TooManyRows where the commits have to be prepared, InvalidRequest where that does
+        not help."""
+        group = self._group
+        others = 1 if self._prepared is not None else self._commits.row_count
+        if self._own + others <= self._most_rows:
+            return
+        is_preparable = self._prepared is None and group.entry is None and not group.rows
+        if is_preparable and group.commits and self._own < self._most_rows:
             raise _TooManyRows
-        problem = f"the transaction changes or checks {rows} rows, and one may {self._most_rows}"
+        problem = f"the transaction changes or checks {self._own + others} rows, and one may {self._most_rows}"
         raise InvalidRequest(problem, field="changes", remedy="split it into several transactions")
 
-    def _check_rows(self, own: Sequence[Write], others: Sequence[Write]) -> None:
+    def _check_keys(self, own: Sequence[Write]) -> None:
         changed = {write.key for write in own}
-        for at, write in enumerate(others):  # the group's entry, the last, is no row of a change
-            if write.key in changed:
+        for at, key in enumerate(self._commits.table_keys):
+            if key in changed:
                 read = at - len(self._group.commits)
                 raise InvalidRequest(
                     "a change of the same transaction changes the table, and a row takes part in a transaction once",

@@ -223,13 +223,6 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
     return [Erase(space.location(location), (own, uncloned_clause())), *_unmark(space, location, rows)]
 
 
-def end_branch_location(space: Space, location: str, table_id: str) -> Erase:
-    """Erases the row of a location in the folder of branches, if ``table_id`` still owns it: the
-    reverse of ``owner_row``. The files there are another table's."""
-    own = Clause("own", "I28", "the location is still this table's", Equals(("table_id",), table_id))
-    return Erase(space.location(location), (own,))
-
-
 def _unmark(space: Space, location: str, rows: Mapping[str, Row]) -> list[Write]:
     """The writes that count one claim less above ``location``; none in a zone, and none in the
     folder of branches of a table, whose own claim is the one that counts."""

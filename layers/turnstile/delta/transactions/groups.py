@@ -93,7 +93,8 @@ class GroupRefused(msgspec.Struct, frozen=True):
 class GroupRatifier:
     """Decides groups of commits. Shares the caches of the single commits' ratifier. ``part``:
     tables that one transaction changes; a group of more is a large one. ``judge``: of reads with
-    predicates; without one these hold while their tables do not change.
+    predicates; without one these hold while their tables do not change. ``large`` carries out large
+    groups, also for a sender that decides them itself.
     """
 
     def __init__(
@@ -216,6 +217,18 @@ class OpenGroup:
     def is_stale(self) -> bool:
         """Whether a read of a table that is not written is invalid by now."""
         return bool(self._reads.stale)
+
+    @property
+    def table_keys(self) -> list[str]:
+        """The keys of the tables' rows: of the commits, then of the reads."""
+        ids = [commit.table_id for commit in self._group.commits] + [read.table_id for read in self._group.reads]
+        return [self._world.space.table(id) for id in ids]
+
+    @property
+    def row_count(self) -> int:
+        """The number of ``writes`` while all members are open."""
+        group = self._group
+        return len(group.commits) + len(group.reads) + (group.entry is not None) + len(group.rows)
 
     def writes(self) -> list[Write]:
         """Step 2: the conditional writes of the members, the checks of the reads, in the order of

@@ -139,8 +139,7 @@ class LargeGroups:
 
     def decision(self, run: PreparedGroup) -> Change:
         """The write that commits the group: step 3, for a transaction with other rows."""
-        key = self._world.space.group(run.beginning.ref)
-        return decision_writes(key, run.beginning.token, COMMITTED, self._world.clock.now_ms())
+        return self._decision(run.beginning, COMMITTED)
 
     def fold(self, run: PreparedGroup) -> None:
         """Step 4 of a group that is committed."""
@@ -206,15 +205,17 @@ class LargeGroups:
     def _decide(self, beginning: Beginning, target: GroupState) -> bool:
         """Step 3: whether the group is ``target`` now; it is not committed where its row is of
         another beginning. Raises OutcomeUnknown where the store does not say."""
-        key = self._world.space.group(beginning.ref)
-        now = self._world.clock.now_ms()
         try:
-            answer = self._world.refs.write(decision_writes(key, beginning.token, target, now))
+            answer = self._world.refs.write(self._decision(beginning, target))
         except TurnstileError as error:
             raise OutcomeUnknown(f"the decision on the group could not be written: {error.public_message}") from error
         row = GroupRow.from_row(answer.row) if answer.row is not None else None
         is_committed = row is not None and (row.token, row.state) == (beginning.token, COMMITTED)
         return is_committed == (target == COMMITTED)
+
+    def _decision(self, beginning: Beginning, target: GroupState) -> Change:
+        key = self._world.space.group(beginning.ref)
+        return decision_writes(key, beginning.token, target, self._world.clock.now_ms())
 
     def _finish(self, run: PreparedGroup, write: Callable[[str, bytes], Change]) -> None:
         """Step 4, as far as it goes: other processes do the rest."""

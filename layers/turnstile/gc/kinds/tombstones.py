@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from turnstile.catalog.core.location_rows import end_branch_location
+from turnstile.catalog.core.location_rows import release
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.coordination.tasks import Tasks
@@ -89,8 +89,8 @@ class TombstoneCollector:
         if not is_of_branch(head.location):
             return []
         space = self._world.space
-        row = self._world.refs.read(space.location(head.location))
-        return [] if row is None else [end_branch_location(space, head.location, head.table_id)]
+        rows = self._world.refs.read_many([space.location(head.location)])
+        return release(space, head.location, head.table_id, rows) if rows else []
 
     def _is_shown(self, head: TableHead) -> bool:
         """Whether a reset to a named snapshot would bring the table back."""
