@@ -56,6 +56,7 @@ class Api:
 
     def __init__(self, url: str, token: str, *, home: Path | None = None, local: bool = True) -> None:
         self.url = url.rstrip("/")
+        self.token = token
         self.home = home
         self.local = local
         headers = {"authorization": f"Bearer {token}"} if token else {}

@@ -28,7 +28,7 @@ COMMANDS: Final = {
     "Operation": {
         "publish": "upkeep.operations.publish", "repair": "upkeep.operations.repair",
         "verify": "upkeep.verification.verify", "gc": "upkeep.operations.gc", "outcome": "upkeep.operations.outcome",
-        "events": "events.events", "cost": "cost.cost",
+        "events": "events.events", "cost": "cost.cost", "mcp": "agents.mcp",
     },
 }  # fmt: skip
 """The commands by panel of the help, each with its module and function in ``commands``."""

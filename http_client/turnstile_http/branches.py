@@ -1,6 +1,7 @@
 """Branches of a catalog: ``lake.branches`` of both clients.
 
     dev = lake.branches.create("dev", days=7)     # dev.full_name, main@dev, is a catalog
+    lake.branches.check("dev")                    # the outcomes of expectations
     lake.branches.changes("dev").conflicts        # the reasons why it would be refused
     lake.branches.promote("dev")
 
@@ -45,21 +46,32 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class BranchChanges:
-    """The changes of a branch. ``tables``: of each changed Delta table its ``name``,
-    ``files_added``, ``files_removed``, ``operations``, and the ``version`` of a promotion;
-    ``names``: each new, changed or dropped name; ``conflicts``: why a promotion would be refused.
-    ``seq``: number of the catalog's commit that promoted it, None for none.
+    """The changes of a branch.
+
+    Attributes:
+        tables: of each changed Delta table its ``name``, ``files_added``, ``files_removed``,
+            ``operations``, and the ``version`` of a promotion.
+        names: each new, changed or dropped name.
+        conflicts: the reasons why a promotion would be refused.
+        checks: of each expectation of these tables the ``table``, its ``version``, the name
+            ``expectation``, the ``condition``, the ``outcome`` (``passed``, ``broken``,
+            ``unchecked``), and the ``problem``.
+        state: identifies these changes, for ``Branches.promote``.
+        seq: number of the catalog's commit that promoted it, None for none.
     """
 
     tables: list[dict[str, Any]]
     names: list[dict[str, Any]]
     conflicts: list[str]
+    checks: list[dict[str, Any]]
+    state: str = ""
     seq: int | None = None
 
     @classmethod
     def read(cls, response: Json) -> Self:
         """Of an answer of the server."""
-        return cls(response["tables"], response["names"], response.get("conflicts", []), response.get("seq"))
+        lists = response["tables"], response["names"], response.get("conflicts", []), response.get("checks", [])
+        return cls(*lists, response.get("state", ""), response.get("seq"))
 
 
 class Branches:
@@ -89,11 +101,17 @@ class Branches:
         """Returns everything that a promotion would do now."""
         return BranchChanges.read(self._call("branchChanges", "GET", self._route(name, "diff")))
 
-    def promote(self, name: str) -> BranchChanges:
+    def check(self, name: str) -> list[dict[str, Any]]:
+        """Returns the outcome of each expectation of the tables that the branch changes, as
+        ``BranchChanges.checks``."""
+        return self.changes(name).checks
+
+    def promote(self, name: str, *, state: str = "") -> BranchChanges:
         """Makes the changes of a branch those of its catalog, all at once, and ends it; one without
-        changes stays. The error ``BranchConflict`` says why it cannot be promoted (``changes`` has
-        all reasons)."""
-        return BranchChanges.read(self._call("promote", "POST", self._route(name, "promote"), {}, change=True))
+        changes stays. With the ``state`` of changes that were looked at no others are promoted. The
+        error ``BranchConflict`` says why it cannot be promoted (``changes`` has all reasons)."""
+        body = {"state": state} if state else {}
+        return BranchChanges.read(self._call("promote", "POST", self._route(name, "promote"), body, change=True))
 
     def renew(self, name: str, days: int) -> Branch:
         """Moves the end of a branch to so many days from now."""

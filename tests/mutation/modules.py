@@ -301,20 +301,30 @@ MODULES: Final = {
     "turnstile.planning.totals": Mutated(("unit/planning/test_totals.py",), writes=False, decides=True),
     "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
     "turnstile.planning.file_rows": Mutated(
-        ("unit/planning/test_samples.py", "unit/branches/test_expectations.py"), writes=False, decides=True, guards=True
-    ),
-    "turnstile.branches.core.expectations": Mutated(
-        ("unit/branches/test_expectations.py",), writes=False, decides=True, guards=True
-    ),
-    "turnstile.branches.core.row_outcomes": Mutated(
-        ("unit/branches/test_expectations.py",), writes=False, decides=True, guards=True
-    ),
-    "turnstile.branches.checks": Mutated(
-        ("unit/branches/test_expectations.py", "functional/branches/test_expectations.py"),
+        ("unit/planning/test_samples.py", "unit/expectations/test_expectations.py"),
         writes=False,
         decides=True,
         guards=True,
     ),
+    "turnstile.expectations.core.conditions": Mutated(
+        ("unit/expectations/test_expectations.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.expectations.core.row_outcomes": Mutated(
+        ("unit/expectations/test_expectations.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.expectations.core.by_statistics": Mutated(
+        ("unit/expectations/test_expectations.py",), writes=False, decides=True
+    ),
+    "turnstile.expectations.row_check": Mutated(
+        ("unit/expectations/test_expectations.py", "functional/expectations"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.expectations.table_check": Mutated(
+        ("unit/expectations/test_expectations.py", "functional/expectations"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.expectations.at_commit": Mutated(
+        ("unit/expectations/test_expectations.py", "functional/expectations"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.branches.checks": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
     "turnstile.planning.sample": Mutated(
         ("unit/planning/test_samples.py", "functional/planning/test_samples_over_http.py"),
         writes=False,

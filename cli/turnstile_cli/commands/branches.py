@@ -21,6 +21,9 @@ From = Annotated[
     typer.Option("--from", help=f"The moment that the branch shows: {MOMENT_WORDS}; by default the present."),
 ]
 Days = Annotated[int, typer.Option("--days", min=1, max=366, help="Days until the branch ends.")]
+State = Annotated[
+    str | None, typer.Option("--state", help="Promote only the changes that diff showed with this state.")
+]
 Comment = Annotated[str | None, typer.Option("--comment", help="A comment.")]
 
 DAYS = 30
@@ -82,13 +85,33 @@ def diff(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     _show(found)
     for conflict in found["conflicts"]:
         out.say(f"conflict: {escape(conflict)}")
+    out.say(f"state: {found['state']}")
+
+
+@branch.command("check")
+@with_api
+def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
+    """Check the expectations of the tables that a branch changes. Exit with 1 where one refuses a
+    promotion."""
+    checks = api.get(f"{_branch(catalog, name)}/diff")["checks"]
+    if output is Format.JSON:
+        out.emit_json({"checks": checks})
+    else:
+        rows = (
+            (each["table"], each["version"], each["expectation"], each["condition"], each["outcome"], each["problem"])
+            for each in checks
+        )
+        columns = ("table", "#version", "expectation", "condition", "outcome", "problem")
+        out.table("", columns, rows, empty="no expectations of tables that the branch changes")
+    if any(each["refuses"] for each in checks):
+        raise typer.Exit(1)
 
 
 @branch.command("promote")
 @with_api
-def promote(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
+def promote(api: Api, *, catalog: Catalog, name: Branch, state: State = None, output: Format) -> None:
     """Make the changes of a branch changes of its catalog, all at once, and end the branch."""
-    done = api.change("POST", f"{_branch(catalog, name)}/promote", {})
+    done = api.change("POST", f"{_branch(catalog, name)}/promote", {"state": state} if state else {})
     if output is Format.JSON:
         out.emit_json(done)
         return

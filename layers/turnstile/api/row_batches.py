@@ -54,7 +54,13 @@ REFUSED: Final = "_turnstile_refused_rows"
 """The folder of the lake with the records that were set aside."""
 
 SET_ASIDE: Final = frozenset(
-    (ErrorType.INVALID_ROWS, ErrorType.TOO_LARGE, ErrorType.KEY_REUSED, ErrorType.INVALID_REQUEST)
+    (
+        ErrorType.INVALID_ROWS,
+        ErrorType.EXPECTATION_BROKEN,
+        ErrorType.TOO_LARGE,
+        ErrorType.KEY_REUSED,
+        ErrorType.INVALID_REQUEST,
+    )
 )
 """The errors of records that no other attempt adds."""
 

@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from turnstile.access.authorizer import Guard, Need, Target
-from turnstile.api.branch_tables import OwnTablesWithParquet
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
+from turnstile.api.on_demand import CheckWithPredicates, OwnTablesWithParquet
 from turnstile.api.settings import Settings
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from turnstile.catalog.awaited import Adoption
     from turnstile.catalog.core.entities import Catalog, Table
     from turnstile.catalog.core.paths import Path
-    from turnstile.catalog.external import Externals
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
     from turnstile.delta.core.head import TableHead
     from turnstile.delta.identity import Outcomes
+    from turnstile.delta.prepare import RowsCheck
     from turnstile.delta.publish import Publisher
     from turnstile.delta.ratify import Ratifier
     from turnstile.delta.sweep import Sweeper
@@ -134,7 +134,14 @@ class Services:
     def ratifier(self) -> Ratifier:
         from turnstile.delta.ratify import Ratifier
 
-        return Ratifier(self.world, self.limits, self.metadata, pause=time.sleep, looks=self.settings.looks_at_logs)
+        return Ratifier(
+            self.world, self.limits, self.metadata, pause=time.sleep, looks=self.settings.looks_at_logs,
+            rows_check=self.rows_check,
+        )  # fmt: skip
+
+    @cached_property
+    def rows_check(self) -> RowsCheck:
+        return CheckWithPredicates(self.world.storages)
 
     @cached_property
     def row_appender(self) -> RowAppender:
@@ -292,7 +299,7 @@ class Services:
 
         return build(
             self.world, lake_root=self.settings.lake_root, limits=self.limits, pause=time.sleep,
-            reader=self.open_reader, metadata=self.metadata,
+            reader=self.open_reader, metadata=self.metadata, rows_check=self.rows_check,
         )  # fmt: skip
 
     def guard_of(self, *needs: Need) -> Guard:
@@ -322,15 +329,6 @@ class Services:
     def catalog_at(self, target: Target) -> CatalogServices:
         """Returns the catalog's services to answer about ``target``, which no path names."""
         return self.catalog_for(self.guard_of(Need(see_schema, target)))
-
-    @property
-    def externals(self) -> Externals:
-        """Tables that are registered only, for the request being answered."""
-        from turnstile.catalog.changes.commit import Committer
-        from turnstile.catalog.external import Externals
-
-        reader = self.reader
-        return Externals(self.world, reader, Committer(self.world, reader, pause=time.sleep))
 
     @property
     def importer(self) -> Importer:

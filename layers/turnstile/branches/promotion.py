@@ -18,13 +18,14 @@ Source: Delta's proposal of branches (delta-io/delta 7439): one commit a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from turnstile.branches.checks import Checker
+from turnstile.branches.checks import Checked, Checker
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
 from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.net_change import (
@@ -65,6 +66,8 @@ _ATTEMPTS: Final = 10
 _BEGIN_ANEW: Final = "make a new branch, and do there again what is in conflict"
 CONFLICTS_MAX: Final = 50
 """Conflicts that a refusal names."""
+CHECKS_MAX: Final = 1_000
+"""Outcomes of expectations that an answer names."""
 
 
 class ChangedTable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -98,11 +101,14 @@ class ChangedName(msgspec.Struct, frozen=True):
 
 class BranchChanges(msgspec.Struct, frozen=True):
     """Everything that a promotion would do now; ``conflicts`` are the reasons why it would be
-    refused."""
+    refused, ``checks`` the outcomes of expectations. ``state`` identifies these changes: a
+    promotion of this state promotes exactly them."""
 
     tables: list[ChangedTable]
     names: list[ChangedName]
     conflicts: list[str]
+    checks: list[Checked]
+    state: str
 
 
 class Promoted(msgspec.Struct, frozen=True):
@@ -131,16 +137,23 @@ class Promoter:
         NotFound, TooLarge, UnsupportedTable, StorageFault."""
         plan = self._comparer.compare(catalog, name)
         tables = [_table_change(table) for table in plan.tables if not table.change.is_empty]
-        reasons = [*plan.conflicts, *Checker(self._services, self._comparer).reasons(plan)]
-        return BranchChanges(tables, _names(plan), reasons[:CONFLICTS_MAX])
+        checker = Checker(self._services, self._comparer)
+        checks = checker.check(plan)
+        reasons = [*plan.conflicts, *_reasons(checks)]
+        state = _state_of(plan, checker.created)
+        return BranchChanges(tables, _names(plan), reasons[:CONFLICTS_MAX], checks[:CHECKS_MAX], state)
 
-    def promote(self, catalog: str, name: str) -> Promoted:
+    def promote(self, catalog: str, name: str, state: str = "") -> Promoted:
         """Promotes a branch and ends it. A branch without changes stays.
+
+        Args:
+            state: of the changes that were looked at (``BranchChanges``): no others are promoted.
 
         Raises:
             NotFound: no such branch.
             StateConflict: ``BranchConflict``: the catalog was changed in a way that cannot be put
-                together with the branch; ``ConcurrentChange``: other writers were faster.
+                together with the branch, or the branch has other changes than ``state``;
+                ``ConcurrentChange``: other writers were faster.
             InvalidRequest: it has more changes than one write can hold.
             TooLarge: it has more commits or changed files than a comparison reads.
             UnsupportedTable, StorageFault: a log cannot be read.
@@ -155,7 +168,9 @@ class Promoter:
                 self._return_unchanged(plan, unchanged)
                 continue
             checker = Checker(self._services, self._comparer)
-            broken = checker.reasons(plan)
+            broken = _reasons(checker.check(plan))
+            if state and state != _state_of(plan, checker.created):
+                raise _other_state(plan)
             if broken:
                 raise _conflict(msgspec.structs.replace(plan, conflicts=broken), "mend the rows on the branch")
             changed = plan.tables
@@ -165,7 +180,8 @@ class Promoter:
             own = tuple(HandOver(table.own.table_id, table.own.latest) for table in changed)
             group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
             transactions = CatalogTransactions(self._groups, self._services.committer)
-            change = CatalogChange(partial(self._edit, plan, checker.versions), _on_rejected)
+            versions = checker.created if state else checker.versions
+            change = CatalogChange(partial(self._edit, plan, versions), _on_rejected)
             member = GroupChange(change, lambda _view: None)
             try:
                 outcome = transactions.commit(plan.catalog.catalog, group, [member])
@@ -175,8 +191,8 @@ class Promoter:
                 error.field = "branch" if error.type == ErrorType.BRANCH_CONFLICT else None
                 raise
             if isinstance(outcome, Applied):
-                versions = [ratified.version for ratified in outcome.commits]
-                tables = [_table_change(table, version) for table, version in zip(changed, versions, strict=True)]
+                ratified = zip(changed, outcome.commits, strict=True)
+                tables = [_table_change(table, commit.version) for table, commit in ratified]
                 return Promoted(plan.base.branch, outcome.seq, tables, _names(plan))
         raise _busy(name)
 
@@ -224,13 +240,13 @@ class Promoter:
         content = commit_lines(info, moved, new_files, RowIds(hwm, version))
         if len(content) <= self._services.limits.inline_bytes:
             return CommitRequest(
-                theirs.table_id, version, base=theirs.latest, content=content, principal=self._principal
+                theirs.table_id, version, base=theirs.latest, content=content, principal=self._principal, checked=True
             )
         staged = staged_file(version, self._world.ids.uuid())
         self._world.storages.open(theirs.location).put_if_absent(staged_path(staged), content)
         return CommitRequest(
             theirs.table_id, version, base=theirs.latest, staged=staged, size=len(content), modified_ms=now,
-            principal=self._principal,
+            principal=self._principal, checked=True,
         )  # fmt: skip
 
     def _metadata(self, theirs: TableHead, body: Action) -> Action:
@@ -377,6 +393,24 @@ def _table_change(table: ComparedTable, version: int | None = None) -> ChangedTa
         change.operations,
         version,
     )
+
+
+def _state_of(plan: Comparison, created: Mapping[str, int]) -> str:
+    """Identifies the changes of a branch: the versions of its tables, and the entities of names."""
+    tables = sorted((table.own.table_id, table.own.latest) for table in plan.tables if not table.change.is_empty)
+    names = [(each.path, each.kind, None if each.after is None else each.after.obj) for each in plan.names]
+    content = msgspec.json.encode([plan.base.branch, plan.base.created, tables, names, sorted(created.items())])
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _other_state(plan: Comparison) -> StateConflict:
+    problem = f"branch '{plan.base.branch}' has other changes than those of the state that was given"
+    remedy = "look at its changes again, and promote their state"
+    return StateConflict(ErrorType.BRANCH_CONFLICT, problem, field="state", remedy=remedy, conflicts=[problem], count=1)
+
+
+def _reasons(checks: Iterable[Checked]) -> list[str]:
+    return [checked.reason for checked in checks if checked.refuses]
 
 
 def _names(plan: Comparison) -> list[ChangedName]:

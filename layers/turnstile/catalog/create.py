@@ -27,11 +27,11 @@ from turnstile.catalog.core.rows import AWAITED, OPEN, new_staging, use_staging
 from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader, View
-from turnstile.delta.core.content import Content, read_content
+from turnstile.delta.core.content import Content, read_content, rules_of
 from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.prepare import timestamp_ahead
+from turnstile.delta.prepare import NewRows, RowsCheck, timestamp_ahead
 from turnstile.rights.grants import OPERATOR, Access, Principal, owner_for
 from turnstile.store.core.errors import (
     ErrorType,
@@ -211,13 +211,21 @@ class Registrar:
     """
 
     def __init__(
-        self, world: World, reader: CatalogReader, committer: Committer, metadata: MetadataStore, limits: Limits
+        self,
+        world: World,
+        reader: CatalogReader,
+        committer: Committer,
+        metadata: MetadataStore,
+        limits: Limits,
+        *,
+        rows_check: RowsCheck | None = None,
     ) -> None:
         self._world = world
         self._reader = reader
         self._committer = committer
         self._metadata = metadata
         self._limits = limits
+        self._rows_check = rows_check
 
     def register(
         self,
@@ -306,7 +314,9 @@ class Registrar:
         space = self._world.space
         staging_key = space.staging(table_id)
         zero = read_version_zero(self._world, self._limits, table.location, table_id)
-        metadata = self._metadata.put(catalog, table_id, describe(zero), self._world.clock.now_ms())
+        described = describe(zero)
+        self._check_rows(described, table, zero)
+        metadata = self._metadata.put(catalog, table_id, described, self._world.clock.now_ms())
         table = msgspec.structs.replace(table, created=self._world.clock.now_ms())
 
         def change(view: View) -> Edit | None:
@@ -330,6 +340,15 @@ class Registrar:
                 raise StateConflict(ErrorType.LOCATION_OWNED, problem, field="table_id", remedy=_ANOTHER)
 
         return CatalogChange(change, on_rejected)
+
+    def _check_rows(self, described: DeltaMetadata, table: Table, zero: Content) -> None:
+        """Raises InvalidCommit for rows of version 0 that break an expectation of the table."""
+        if self._rows_check is None or not rules_of(described.protocol, described.metadata).expects:
+            return
+        rows = NewRows(described, "", table.location, zero.uses, table.access.owner)
+        refusal = self._rows_check.refusal(rows)
+        if refusal is not None:
+            raise refusal
 
 
 class _Registered:

@@ -24,6 +24,7 @@ from turnstile.catalog.reader import CatalogReader, TreeAuthorizer
 from turnstile.catalog.rename import NamespaceMover, Renamer
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.prepare import RowsCheck
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import AlreadyExists
 from turnstile.store.core.limits import Limits
@@ -47,6 +48,7 @@ class CatalogServices:
     publisher: Publisher
     zones: Zones
     reader: CatalogReader
+    rows_check: RowsCheck | None = None
     request_committer: Committer | None = None
 
     def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogServices:
@@ -89,7 +91,8 @@ class CatalogServices:
 
     @cached_property
     def registrar(self) -> Registrar:
-        return Registrar(self.world, self.reader, self.committer, self.metadata, self.limits)
+        parts = self.world, self.reader, self.committer, self.metadata, self.limits
+        return Registrar(*parts, rows_check=self.rows_check)
 
     @cached_property
     def awaiting(self) -> Awaiting:
@@ -148,9 +151,11 @@ def build(
     pause: Pause = no_pause,
     reader: CatalogReader | None = None,
     metadata: MetadataStore | None = None,
+    rows_check: RowsCheck | None = None,
 ) -> CatalogServices:
     """Returns the services of a sandbox; ``lake_root`` is the location below which managed tables
-    live. ``reader`` and ``metadata`` are given to share their caches."""
+    live. ``reader`` and ``metadata`` are given to share their caches; ``rows_check``: of
+    expectations; None: they are not checked."""
     limits = limits or Limits()
     return CatalogServices(
         world=world,
@@ -161,6 +166,7 @@ def build(
         publisher=Publisher(world, limits),
         zones=Zones(world),
         reader=reader or CatalogReader(world, CatalogStore(world, limits.spill)),
+        rows_check=rows_check,
     )
 
 

@@ -3,7 +3,7 @@ proposal, and makes the conditional write."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -89,6 +89,24 @@ Member = Prepared | Ratified | Conflict | Refused
 """A member while the group is decided: to be written, or decided."""
 
 
+class NewRows(msgspec.Struct, frozen=True):
+    """The files of a commit, and the table by which their rows are checked; ``metadata``: the id of
+    ``table``, empty for what the commit itself makes of it."""
+
+    table: DeltaMetadata
+    metadata: str
+    location: str
+    uses: Uses
+    principal: str
+
+
+class RowsCheck(Protocol):
+    """Checks the new rows of commits by the expectations of their tables (I29)."""
+
+    def refusal(self, rows: NewRows) -> InvalidCommit | Throttled | None:
+        """Returns why a commit with these rows is refused; None if it is not."""
+
+
 class Preparer:
     """Validates proposals, and makes their conditional writes. No state between requests but
     caches."""
@@ -102,11 +120,13 @@ class Preparer:
         *,
         pause: Pause = no_pause,
         looks: bool = False,
+        rows_check: RowsCheck | None = None,
     ) -> None:
         """
         Args:
             looks: whether the log of a table is looked at before its first commit (``first_look``):
                 for a process that lives long.
+            rows_check: None: expectations of rows are not checked.
         """
         self.world = world
         self.heads = heads
@@ -117,6 +137,7 @@ class Preparer:
         self._identities = IdentityIndex(world.objs, world.space, world.clock, limits.identity_days)
         self._metadata = metadata or MetadataStore(world.objs, world.space)
         self._rules = Lru[str, TableRules](_RULES)
+        self._rows_check = rows_check
         self._first_look = FirstLook(world.storages, heads.read) if looks else None
 
     def prepare(self, request: CommitRequest, group: str = "") -> Prepared | Ratified | Conflict | Refused:
@@ -145,10 +166,10 @@ class Preparer:
             return self._decide_only(head, proposal)
         now = self._clock.now_ms()
         if not content.changes_metadata and (
-            misfit := self._misfit(head.catalog, head.metadata, proposal, content.uses)
+            misfit := self._misfit(request, head.catalog, head.metadata, proposal, content.uses)
         ):
             raise misfit
-        judged = msgspec.structs.replace(request, describe=_judging_describe(request.describe))
+        judged = msgspec.structs.replace(request, describe=self._judging_describe(request))
         described = with_effects(self._metadata, head, proposal, content, request=judged, now_ms=now)
         return self._prepare_looked(request, described)
 
@@ -255,14 +276,20 @@ class Preparer:
         """
         proposal = msgspec.structs.replace(proposal, asserts=request.etag)
         seen = self.heads.last(request.table_id)
+        misfit = None
+        judged = ""
         if seen is not None and request.etag in (None, seen.metadata):
             catalog = self.heads.facts(request.table_id).catalog
-            if self._misfit(catalog, seen.metadata, proposal, uses) is None:
-                return msgspec.structs.replace(proposal, asserts=seen.metadata)
+            judged = seen.metadata
+            misfit = self._misfit(request, catalog, judged, proposal, uses)
+            if misfit is None:
+                return msgspec.structs.replace(proposal, asserts=judged)
         head = self.heads.read(request.table_id)
-        misfit = None
+        if head.metadata != judged:
+            misfit = None
         if request.etag in (None, head.metadata):
-            misfit = self._misfit(head.catalog, head.metadata, proposal, uses)
+            if head.metadata != judged:
+                misfit = self._misfit(request, head.catalog, head.metadata, proposal, uses)
             if misfit is None:
                 return msgspec.structs.replace(proposal, asserts=head.metadata)
         decision = self._decide_only(head, proposal)
@@ -270,7 +297,9 @@ class Preparer:
             return decision
         raise misfit
 
-    def _misfit(self, catalog: str, metadata: str, proposal: Proposal, uses: Uses) -> InvalidCommit | None:
+    def _misfit(
+        self, request: CommitRequest, catalog: str, metadata: str, proposal: Proposal, uses: Uses
+    ) -> InvalidCommit | Throttled | None:
         """Why a commit does not fit a table with this metadata; None if it does."""
         rules = self._rules.get(metadata)
         if rules is None:
@@ -284,7 +313,35 @@ class Preparer:
             check_uses(uses, rules, ticket=proposal.version is None)
         except InvalidCommit as error:
             return error
-        return None
+        if not rules.expects or not (uses.files or not uses.whole):
+            return None
+        return self._rows_refusal(request, self._metadata.get(catalog, metadata), metadata, uses)
+
+    def _rows_refusal(
+        self, request: CommitRequest, table: DeltaMetadata, metadata: str, uses: Uses
+    ) -> InvalidCommit | Throttled | None:
+        if self._rows_check is None or request.checked:
+            return None
+        location = self.heads.facts(request.table_id).location
+        return self._rows_check.refusal(NewRows(table, metadata, location, uses, request.principal))
+
+    def _judging_describe(self, request: CommitRequest) -> Describe:
+        """``request.describe``, which refuses a commit that does not fit the table as it is
+        afterwards."""
+        describe = request.describe
+
+        def describe_judged(id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
+            after = describe(id, before, content, version) if describe else apply(before, content, version)
+            if content.changes_metadata:
+                check_definition(after.protocol, after.metadata)
+            rules = rules_of(after.protocol, after.metadata)
+            check_uses(content.uses, rules)
+            refusal = self._rows_refusal(request, after, "", content.uses) if rules.expects else None
+            if refusal is not None:
+                raise refusal
+            return after
+
+        return describe_judged
 
     def _prepare_looked(
         self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None
@@ -353,19 +410,6 @@ class Preparer:
         id = inline_obj(table_id, now, entry.data)
         self.world.objs.put(Obj(space, id, INLINE.name, entry.data, created_us=now * 1000))
         return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(entry, data=b"", obj=id))
-
-
-def _judging_describe(describe: Describe | None) -> Describe:
-    """``describe``, which refuses a commit that does not fit the table as it is afterwards."""
-
-    def describe_judged(id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
-        after = describe(id, before, content, version) if describe else apply(before, content, version)
-        if content.changes_metadata:
-            check_definition(after.protocol, after.metadata)
-        check_uses(content.uses, rules_of(after.protocol, after.metadata))
-        return after
-
-    return describe_judged
 
 
 def _is_stale(decision: object) -> bool:

@@ -33,7 +33,8 @@ class CommitRequest(msgspec.Struct, frozen=True):
     convention (``name_below``). ``describe`` makes the table metadata of a commit that changes it,
     and with ``always`` of every commit. ``holder``: of the reservation that its transaction has
     (``core.reservations``). ``principal``: the name of the principal that proposes it, which
-    nothing is decided by; empty where it has several. The operator's is not kept.
+    nothing is decided by; empty where it has several. The operator's is not kept. ``checked``: its
+    rows were checked by the expectations of the table already.
     """
 
     table_id: str
@@ -50,6 +51,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
     always: bool = False
     holder: str = ""
     principal: str = ""
+    checked: bool = False
 
 
 SLACK_MAX = 1_000_000

@@ -43,7 +43,7 @@ from turnstile.delta.core.head import TableHead, newest, tail_by_version
 from turnstile.delta.core.writes.shared import GROUP_COMMITS, SharedWrite, share
 from turnstile.delta.heads import SeenHeads
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.prepare import Prepared, Preparer
+from turnstile.delta.prepare import Prepared, Preparer, RowsCheck
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
@@ -239,14 +239,18 @@ class Ratifier:
         pause: Pause = no_pause,
         queue: CommitQueue | None = None,
         looks: bool = False,
+        rows_check: RowsCheck | None = None,
     ) -> None:
         """
         Args:
             looks: whether the log of a table is looked at before its first commit (``first_look``):
                 for a process that lives long.
+            rows_check: of expectations; None: they are not checked.
         """
         self.heads = SeenHeads(world)
-        self.preparer = Preparer(world, self.heads, limits or Limits(), metadata, pause=pause, looks=looks)
+        self.preparer = Preparer(
+            world, self.heads, limits or Limits(), metadata, pause=pause, looks=looks, rows_check=rows_check
+        )
         self._queue = queue or CommitQueue()
 
     def commit(self, request: CommitRequest, group: str = "") -> Ratified | Conflict | Refused:

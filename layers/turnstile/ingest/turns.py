@@ -48,6 +48,7 @@ from turnstile.ingest.core.rejects import Reject
 from turnstile.ingest.rejected import append_rejects
 from turnstile.ingest.writing import ENGINE, Tools, engine_error, name_files, require_inline, write_files
 from turnstile.store.core.errors import (
+    ExpectationBroken,
     OutcomeUnknown,
     StorageFault,
     Throttled,
@@ -277,17 +278,15 @@ def _judge(waiting: WaitingRows, definition: Definition) -> _Judged | None:
 
 
 def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Sequence[_Judged]) -> None:
-    """Steps 4 and 5. Fewer requests where their rows together are too many for one commit."""
+    """Steps 4 and 5. Fewer requests where their rows together are too many for one commit, or break
+    an expectation."""
     try:
         encoded = encode_parts([one.converted.parts for one in judged], definition)
         files = name_files(tools.world, encoded)
         txn, content = _content(tools, head, definition, judged, files)
         rejected = _rejected_commits(tools, judged)
     except TooLarge as error:
-        if len(judged) == 1:
-            judged[0].waiting.settle(error)  # it says nothing of the other requests
-            return
-        _commit(tools, head, definition, judged[: len(judged) // 2])
+        _commit_half(tools, head, definition, judged, error)
         return
     if any(one.waiting.is_settled for one in judged):
         return  # the others are tried again without them
@@ -308,6 +307,9 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
     except RowsTaken as taken:
         _settle_taken(tools, head, taken, txn, judged)
         return
+    except ExpectationBroken as error:
+        _commit_half(tools, head, definition, judged, error)
+        return
     except TurnstileError as error:
         table_id = _rejected_table_in(error, rejected)
         if not table_id:
@@ -326,6 +328,17 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
                 if member.table_id in (head.table_id, _rejected_id(one)):
                     one.waiting.settle(member.decision)
     _end_attempt(judged)
+
+
+def _commit_half(
+    tools: Tools, head: TableHead, definition: Definition, judged: Sequence[_Judged], error: TurnstileError
+) -> None:
+    """Commits the first half of requests that cannot be committed together: the others are tried
+    again. The error is the outcome of a single one."""
+    if len(judged) == 1:
+        judged[0].waiting.settle(copy_of(error))
+    else:
+        _commit(tools, head, definition, judged[: len(judged) // 2])
 
 
 def _end_attempt(judged: Sequence[_Judged]) -> None:

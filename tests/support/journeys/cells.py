@@ -32,6 +32,7 @@ USES: Final = {
     "client_optimizes": "`turnstile_client` optimizes",
     "rows_added": "rows over HTTP",
     "rows_set_aside": "the same, `on_error=quarantine`",
+    "expected": "an expectation of each commit",
     "java_reads": "Delta's Java kernel reads",
     "java_appends": "Delta's Java client appends",
     "duckdb_reads": "DuckDB (`unity_catalog`) reads",
@@ -77,8 +78,10 @@ _OUTSIDE: Final = Refused(
 REFUSED: Final[dict[tuple[str, str], Refused]] = {
     ("clone", "client_appends"): _CLONE,
     ("clone", "client_optimizes"): _CLONE,
-    **{("clone", use): Refused("the table is pinned", _CLONE.shown) for use in ("rows_added", "rows_set_aside")},
-    ("clone", "transaction"): Refused("the table is pinned", _CLONE.shown),
+    **{
+        ("clone", use): Refused("the table is pinned", _CLONE.shown)
+        for use in ("rows_added", "rows_set_aside", "transaction", "expected")
+    },
     ("clone", "branched"): Refused("is pinned in the catalog", _CLONE.shown),
     ("clone", "exported"): _CLONE,
     ("clone", "java_reads"): Refused("is a clone, pinned to version", "no: Unity's API does not show clones"),
@@ -101,8 +104,8 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
     **{
         ("iceberg", use): _NOT_DELTA
         for use in (
-            "rows_added", "rows_set_aside", "java_reads", "java_appends", "planned", "sampled", "maintained",
-            "verified", "transaction", "exported",
+            "rows_added", "rows_set_aside", "expected", "java_reads", "java_appends", "planned", "sampled",
+            "maintained", "verified", "transaction", "exported",
         )
     },
     ("iceberg", "duckdb_reads"): Refused("does not exist", _NOT_DELTA.shown),

@@ -3,18 +3,22 @@ service."""
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import pytest
 
 from tests.support.clients import duck
 from tests.support.clients.delta_jvm import Client, Kernel, Table
+from tests.support.fakes import delta
 from tests.support.journeys.origins import client, iceberg_catalog, rows
 from tests.support.journeys.places import Failure, Journey, data_file, folder_of
 from tests.support.journeys.reading import by_duckdb, planned_table
+from tests.support.stack import now_ms
 from turnstile_client import connect
 
 
@@ -63,6 +67,29 @@ def rows_set_aside(journey: Journey) -> None:
     client_reads(journey)
     with connect(journey.place.url, token=journey.place.token or None) as lake:
         assert lake.table(f"{journey.name}_rejected").read()["column"].to_pylist() == ["id"]
+
+
+def expected(journey: Journey) -> None:
+    """The table gets an expectation of each commit: a row that breaks it is refused, another one is
+    added."""
+    loaded = journey.load()
+    properties = {"turnstile.expect.few": "id < 1000", "turnstile.expect.few.on": "commit"}
+    present = loaded["metadata"]
+    metadata = delta.metadata()["metaData"] | {
+        "id": present["id"],
+        "schemaString": json.dumps(present["schema"]),
+        "partitionColumns": present["partition_columns"],
+        "configuration": {**present["properties"], **properties},
+    }
+    content = delta.lines(delta.info(str(uuid.uuid4()), now_ms(), "SET TBLPROPERTIES"), {"metaData": metadata})
+    commit = {"version": int(loaded["latest"]) + 1, "inline": {"content": content.decode()}}
+    path = f"/v1/tables/{loaded['table_id']}"
+    journey.place.ask("POST", f"{path}/commits", commit)
+    with pytest.raises(Failure, match="expectation 'few'"):
+        journey.place.ask("POST", f"{path}/rows", [{"id": 2000}])
+    journey.place.ask("POST", f"{path}/rows", [{"id": 32}])
+    journey.ids.append(32)
+    client_reads(journey)
 
 
 def duckdb_reads(journey: Journey) -> None:
@@ -229,6 +256,7 @@ PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
     "sampled": sampled, "found": found,
     "maintained": maintained, "verified": verified, "client_appends": client_appends,
     "client_optimizes": client_optimizes, "rows_added": rows_added, "rows_set_aside": rows_set_aside,
+    "expected": expected,
     "transaction": transaction, "branched": branched,
     "undropped": undropped, "exported": exported, "renamed": renamed,
 }  # fmt: skip

@@ -43,6 +43,7 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.INVALID_REQUEST: 400,
     ErrorType.INVALID_COMMIT: 400,
     ErrorType.INVALID_ROWS: 400,
+    ErrorType.EXPECTATION_BROKEN: 400,
     ErrorType.VERSION_GAP: 400,
     ErrorType.TIMESTAMP_NOT_INCREASING: 400,
     ErrorType.TIMESTAMP_AHEAD: 400,

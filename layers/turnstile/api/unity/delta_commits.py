@@ -74,7 +74,7 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
         def change(etag: str, old: Table) -> Table:
             return external.updated_table(update, etag, old, services().world.clock.now_ms())
 
-        return responses.external(*services().externals.update(*names, entry.table.table_id, change))
+        return responses.external(*services().catalog.externals.update(*names, entry.table.table_id, change))
     note(table_id=entry.table_id)
     head = services().updater.update(require_no_clone(entry), update, guard().principal.name)
     with after_update(update):

@@ -47,8 +47,10 @@ class Renewal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     days: int = DEFAULT_DAYS
 
 
-class NoMembers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../promote``."""
+class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../promote``; ``state``: of the changes that were looked at."""
+
+    state: str | None = None
 
 
 class BranchList(msgspec.Struct, frozen=True):
@@ -128,12 +130,12 @@ def diff_branch(catalog: str, branch: str) -> BranchChanges:
 def promote_branch(catalog: str, branch: str) -> Promoted:
     from turnstile.branches.promotion import Promoted
 
-    body(NoMembers)
+    request = body(Promotion)
     name = check_identifier(catalog, "catalog")
     full = _full_name(catalog, branch)
     return once(
         name,
-        lambda by: _promoter(by).promote(name, branch),
+        lambda by: _promoter(by).promote(name, branch, request.state or ""),
         lambda _by, seq: Promoted(full, seq, [], []),
     )
 

@@ -45,13 +45,18 @@ from turnstile.delta.core.schemas import PHYSICAL_NAME, Field, columns_of
 from turnstile.store.core.errors import InvalidCommit
 from turnstile.store.core.names import MAX_ROW_ID, MAX_VERSION
 
-__all__ = ["CATALOG_MANAGED", "ROW_TRACKING_DOMAIN", "Content", "read_content"]
+__all__ = ["CATALOG_MANAGED", "EXPECTATION", "ON_COMMIT", "ROW_TRACKING_DOMAIN", "Content", "read_content"]
 
 # -- what only the table can tell --------------------------------------------------------------------------------------
 
 PRODUCER_APP: Final = "turnstile.rows/"
 """The beginning of the application ids of producers of rows (``ingest.turns``): the rows of their
 requests keep them apart (I26), so the HEAD does not count them as streaming applications."""
+
+EXPECTATION: Final = "turnstile.expect."
+"""The beginning of the properties with expectations (``expectations.core.conditions``)."""
+ON_COMMIT: Final = ".on"
+"""The end of the property that says whether commits are checked."""
 
 _SUSPENDED: Final = "delta.rowTrackingSuspended"
 
@@ -67,24 +72,27 @@ _FIELDS: Final = {
 class TableRules(msgspec.Struct, frozen=True):
     """The rules of a table: ``partitions`` its partition columns, by their names in actions, with
     their types; ``features`` the features of its writers; ``tracked`` whether writers assign row
-    ids."""
+    ids; ``expects`` whether it has expectations of the rows of each commit."""
 
     partitions: dict[str, Any]
     features: frozenset[str]
     tracked: bool
+    expects: bool = False
 
 
 class Uses(msgspec.Struct, frozen=True):
     """The needs of a commit: ``partitions`` the sets of partition columns that its new files have
     values of; ``features`` the features that its actions need; ``untracked`` the path of an add
     without row ids, if there is one; ``values`` the partition values, each once, with their
-    columns.
+    columns; ``files`` the files with new rows, and ``whole`` whether these are all.
     """
 
     partitions: frozenset[frozenset[str]] = frozenset()
     features: frozenset[str] = frozenset()
     untracked: str | None = None
     values: frozenset[tuple[str, str]] = frozenset()
+    files: tuple[Add, ...] = ()
+    whole: bool = True
 
 
 def rules_of(protocol: Definition, metadata: Definition) -> TableRules:
@@ -96,7 +104,8 @@ def rules_of(protocol: Definition, metadata: Definition) -> TableRules:
     partitions = {_name_in_actions(column, configuration): column["type"] for column in columns}
     features = frozenset(supported_features(protocol, "writerFeatures"))
     suspended = configuration.get(_SUSPENDED, "").lower() == "true"
-    return TableRules(partitions, features, "rowTracking" in features and not suspended)
+    expects = any(name.startswith(EXPECTATION) and name.endswith(ON_COMMIT) for name in configuration)
+    return TableRules(partitions, features, "rowTracking" in features and not suspended, expects)
 
 
 def _name_in_actions(field: Field, configuration: dict[str, str]) -> str:
@@ -257,10 +266,13 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
             features.add("rowTracking")
         if untracked is None and (add.baseRowId is None or add.defaultRowCommitVersion is None):
             untracked = add.path
+    rewritten = {remove.path for remove in removes}
+    files = tuple(add for add in adds if add.dataChange and add.path not in rewritten)
     if partitioned:
-        uses = Uses(_partitions(adds, cdcs), frozenset(features), untracked, _values(adds, cdcs))
+        uses = Uses(_partitions(adds, cdcs), frozenset(features), untracked, _values(adds, cdcs), files, whole)
     else:
-        uses = Uses(_UNPARTITIONED if adds else frozenset(), frozenset(features), untracked)
+        names = _UNPARTITIONED if adds else frozenset[frozenset[str]]()
+        uses = Uses(names, frozenset(features), untracked, files=files, whole=whole)
     if protocol is not None and metadata is not None:
         check_definition(protocol, metadata)
         check_uses(uses, rules_of(protocol, metadata))

@@ -15,6 +15,7 @@ class ErrorType(StrEnum):
     INVALID_REQUEST = "InvalidRequest"
     INVALID_COMMIT = "InvalidCommit"
     INVALID_ROWS = "InvalidRows"
+    EXPECTATION_BROKEN = "ExpectationBroken"
     VERSION_GAP = "VersionGap"
     TIMESTAMP_NOT_INCREASING = "TimestampNotIncreasing"
     TIMESTAMP_AHEAD = "TimestampAhead"
@@ -135,6 +136,13 @@ class InvalidCommit(TurnstileError):
 
     type = ErrorType.INVALID_COMMIT
     usual_remedy = "write the commit as the Delta protocol describes it and propose it again"
+
+
+class ExpectationBroken(InvalidCommit):
+    """The rows of a commit break an expectation of the table, or it cannot be checked (I29)."""
+
+    type = ErrorType.EXPECTATION_BROKEN
+    usual_remedy = "mend the rows and write them again, or change the expectation"
 
 
 class UnsupportedTable(TurnstileError):

@@ -7,6 +7,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,18 +17,23 @@ from tests.support.delta_table import Table, inline_vector
 from tests.support.examples import examples
 from tests.support.fakes.rows import column, parquet_body
 from tests.support.fakes.world import fake_world
-from turnstile.branches import checks
-from turnstile.branches.checks import TableCheck
-from turnstile.branches.core.expectations import (
+from turnstile.delta.core.actions import Add
+from turnstile.delta.core.content import Uses
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.prepare import NewRows
+from turnstile.expectations import at_commit, row_check
+from turnstile.expectations.at_commit import CommitCheck
+from turnstile.expectations.core.conditions import (
     EveryRow,
     Expectation,
+    Freshness,
     NullFraction,
     RowCount,
     Unique,
     expectations_of,
 )
-from turnstile.branches.core.row_outcomes import NotEvaluated, evaluate
-from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
+from turnstile.expectations.table_check import TableCheck
 from turnstile.planning.file_rows import ReadBudget
 from turnstile.store.core.errors import InvalidRequest
 from turnstile_predicates.predicates import (
@@ -59,11 +65,13 @@ from turnstile_rows.errors import TableError
         ("row_count<5", RowCount((("<", 5.0),))),
         ("null_fraction( a.b ) <= 0.01", NullFraction("a.b", "<=", 0.01)),
         ("unique(a,  b)", Unique(("a", "b"))),
+        ("freshness(ts) < interval 1 day", Freshness("ts", "<", 86_400_000)),
+        ("Freshness( a.b ) <= INTERVAL 90 minutes", Freshness("a.b", "<=", 5_400_000)),
         ("row_count", EveryRow("row_count")),
         ("row_count between 1 and 2 and x > 1", EveryRow("row_count between 1 and 2 and x > 1")),
     ],
 )
-def test_a_text_is_one_of_four_conditions(text: str, condition: Any) -> None:
+def test_a_text_is_one_of_five_conditions(text: str, condition: Any) -> None:
     found = expectations_of({"turnstile.expect.e": text, "other": "x"})
     assert found == [Expectation("e", text, condition)]
     assert (
@@ -78,6 +86,10 @@ def test_a_text_is_one_of_four_conditions(text: str, condition: Any) -> None:
         {"a b": "x > 1"},
         {"": "x > 1"},
         {"a": "x > 1", "a.unchecked": "yes"},
+        {"a": "x > 1", "a.on": "write"},
+        {"a.on": "commit"},
+        {"a": "unique(x)", "a.on": "commit"},
+        {"a": "freshness(ts) < interval 1 month"},
         {f"e{number}": "x > 1" for number in range(51)},
     ],
 )
@@ -96,6 +108,17 @@ def test_other_properties_under_the_prefix_are_refused(properties: dict[str, str
 )
 def test_bounds_of_row_counts(condition: RowCount, holds: list[bool]) -> None:
     assert [condition.holds(rows) for rows in range(5)] == holds
+
+
+def test_a_predicate_may_be_checked_at_each_commit_and_others_may_not() -> None:
+    given = {"turnstile.expect.a": "x > 1", "turnstile.expect.a.on": "commit", "turnstile.expect.b": "unique(x)"}
+    given["turnstile.expect.b.on"] = "promote"
+    assert [each.at_commit for each in expectations_of(given)] == [True, False]
+
+
+@pytest.mark.parametrize(("sign", "holds"), [("<", [True, False, False]), ("<=", [True, True, False])])
+def test_bounds_of_ages(sign: str, holds: list[bool]) -> None:
+    assert [Freshness("ts", sign, 2).holds(age) for age in (1, 2, 3)] == holds
 
 
 def test_a_table_without_rows_has_no_nulls() -> None:
@@ -224,7 +247,7 @@ class Lake:
         return body
 
     def problem(self, text: str, *added: dict[str, Any]) -> str | None:
-        check = TableCheck(self.world.storages, self.budget, self.table.head, self.metadata)
+        check = TableCheck(self.world.storages, self.budget, self.table.head, self.metadata, 0)
         (expectation,) = expectations_of({"turnstile.expect.e": text})
         return check.problem(expectation.condition, list(added))
 
@@ -255,7 +278,7 @@ def test_a_refusal_shows_five_rows() -> None:
     lake = Lake()
     problem = lake.problem("id > 100", lake.add(1, 2, 3), lake.add(11, 12, 13, 14))
     assert problem is not None and problem.startswith("7 rows in 2 of 2 files")
-    assert problem.count('"id"') == checks.EXAMPLES
+    assert problem.count('"id"') == row_check.EXAMPLES
 
 
 @given(
@@ -270,3 +293,143 @@ def test_i28_an_expectation_is_broken_by_exactly_the_rows_that_do_not_satisfy_it
     broken = sum(id is None or id < 0 for ids in files for id in ids)
     problem = lake.problem("id >= 0", *bodies)
     assert problem is None if not broken else str(problem).startswith(f"{broken} rows in ")
+
+
+# -- freshness --------------------------------------------------------------------------------------------------------
+
+DAY_MS = 86_400_000
+
+
+def age(
+    *highs: str | None, type: str = "timestamp", now_ms: int = 10 * DAY_MS, deleted: str | None = None
+) -> str | None:
+    """The problem of a table with files that have these newest values; ``deleted``: the one of a
+    file with deleted rows."""
+    schema = json.dumps({"type": "struct", "fields": [column("ts", type)]})
+    metadata = {"id": "m", "schemaString": schema, "partitionColumns": [], "configuration": {}}
+    found = DeltaMetadata(0, {"minReaderVersion": 1, "minWriterVersion": 2}, metadata, {})
+    check = TableCheck(fake_world().storages, ReadBudget(0), Table(fake_world()).head, found, now_ms)
+    bodies = [(high, None) for high in highs] + ([(deleted, inline_vector({0}))] if deleted else [])
+    files = []
+    for high, vector in bodies:
+        stats: dict[str, Any] = {"numRecords": 2, "nullCount": {"ts": 2 if high is None else 0}}
+        if high:
+            stats |= {"minValues": {"ts": "1970-01-01T00:00:00.000Z"}, "maxValues": {"ts": high}}
+        body = {"path": "f", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+        files.append(msgspec.convert({**body, "stats": json.dumps(stats), "deletionVector": vector}, Add))
+    check._files = lambda: iter(files)  # type: ignore[method-assign]
+    return check.problem(Freshness("ts", "<", DAY_MS), None)
+
+
+def test_the_newest_value_of_all_files_counts() -> None:
+    assert age("1970-01-03T00:00:00.000Z", "1970-01-10T12:00:00.000Z", None) is None
+    assert age("1970-01-09T12:00:00.000Z", "1970-01-01T00:00:00.000Z") == "the newest value of ts is 129600 s old"
+    assert age("1970-01-08", type="date", now_ms=7 * DAY_MS + 1) is None
+    assert age("1970-01-08", type="date", now_ms=8 * DAY_MS) == "the newest value of ts is 86400 s old"
+
+
+def test_a_table_without_values_is_not_fresh() -> None:
+    assert age() == age(None) == "ts has no value"
+
+
+def test_a_value_that_may_be_deleted_does_not_make_a_table_fresh() -> None:
+    newest = "1970-01-10T12:00:00.000Z"
+    assert age("1970-01-10T11:00:00.000Z", deleted=newest) is None
+    with pytest.raises(NotEvaluated, match="may be one of them"):
+        age("1970-01-02T00:00:00.000Z", deleted=newest)
+    assert age(deleted="1970-01-02T00:00:00.000Z") == "the newest value of ts is 777600 s old"
+
+
+def test_freshness_needs_a_time_with_statistics() -> None:
+    with pytest.raises(InvalidRequest, match="another type"):
+        age(type="string")
+    with pytest.raises(NotEvaluated, match="which value is its newest"):
+        age("yesterday")
+
+
+# -- commits ----------------------------------------------------------------------------------------------------------
+
+
+class Commits:
+    """Commits to a table with expectations of each of them."""
+
+    def __init__(self, **properties: str) -> None:
+        self.lake = Lake()
+        given = {f"turnstile.expect.{name.replace('__', '.')}": text for name, text in properties.items()}
+        for name in list(given):
+            if name.count(".") == 2:
+                given[f"{name}.on"] = "commit"
+        metadata = {**self.lake.metadata.metadata, "configuration": given}
+        self.metadata = msgspec.structs.replace(self.lake.metadata, metadata=metadata)
+        self.let_through: list[str] = []
+        self.check = CommitCheck(self.lake.world.storages, lambda _location, reason: self.let_through.append(reason))
+
+    def refusal(self, *files: dict[str, Any], whole: bool = True, principal: str = "ann") -> str | None:
+        uses = Uses(files=tuple(msgspec.convert(file, Add) for file in files), whole=whole)
+        rows = NewRows(self.metadata, "m1", self.lake.table.location, uses, principal)
+        found = self.check.refusal(rows)
+        return None if found is None else f"{found.type}: {found.message}"
+
+
+def test_i29_a_commit_with_rows_that_break_an_expectation_is_refused_with_examples() -> None:
+    commits = Commits(positive="id > 0", known="s IS NOT NULL")
+    assert commits.refusal(commits.lake.add(1, 2), commits.lake.add(3, stats=False)) is None
+    found = commits.refusal(commits.lake.add(1, 2), commits.lake.add(-3, 4, stats=False))
+    assert found is not None and found.startswith(
+        "ExpectationBroken: expectation 'positive' (id > 0) is broken: 1 rows"
+    )
+    assert "in 1 of 2 files" in found and '{"id": -3, "s": "x"}' in found
+
+
+def test_i29_nothing_is_read_where_statistics_decide_or_nothing_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_commit, "READ_BYTES", 0)
+    commits = Commits(positive="id > 0")
+    assert commits.refusal(commits.lake.add(1, 2)) is None
+    assert commits.refusal() is None
+    found = commits.refusal(commits.lake.add(1, stats=False))
+    assert found is not None and "could not be checked: more than 0 bytes" in found
+
+
+def test_i29_where_nothing_can_be_read_statistics_alone_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(at_commit, "has_parquet", lambda: False)
+    commits = Commits(positive="id > 0")
+    assert commits.refusal(commits.lake.add(1)) is None
+    found = commits.refusal(commits.lake.add(1, stats=False))
+    assert found is not None and "no files are read here" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("id LIKE '%x'", "LIKE needs a text"), ("nothing > 1", "no column"), ("s LIKE '%x'", "LIKE")]
+)
+def test_i29_a_commit_that_cannot_be_checked_is_refused_unless_the_table_allows_it(text: str, problem: str) -> None:
+    refused = Commits(odd=text)
+    found = refused.refusal(refused.lake.add(1))
+    assert found is not None and "could not be checked" in found and problem in found and not refused.let_through
+    allowed = Commits(odd=text, odd__unchecked="allow")
+    assert allowed.refusal(allowed.lake.add(1)) is None
+    assert len(allowed.let_through) == 1 and problem in allowed.let_through[0]
+
+
+def test_i29_of_a_commit_that_is_not_read_whole_no_rows_are_known() -> None:
+    commits = Commits(positive="id > 0")
+    assert "could not be checked" in str(commits.refusal(commits.lake.add(1), whole=False))
+    many = [commits.lake.add(1)] * (at_commit.FILES_MAX + 1)
+    assert "could not be checked" in str(commits.refusal(*many))
+    assert commits.refusal(*many[:-1]) is None
+
+
+def test_a_property_that_is_none_is_named() -> None:
+    assert "set it to refuse or allow" not in str(Commits(a="id > 0").refusal())
+    assert str(Commits(a="id > 0", a__unchecked="no").refusal()).startswith("ExpectationBroken: property")
+
+
+def test_i12_a_principal_reads_two_commits_at_once_and_others_go_on() -> None:
+    commits = Commits(positive="id > 0")
+    file = commits.lake.add(1, stats=False)
+    shares = commits.check._shares
+    assert shares.begin("ann") and shares.begin("ann")
+    assert str(commits.refusal(file)).startswith("Throttled")
+    assert commits.refusal(commits.lake.add(1)) is None, "nothing is read"
+    assert commits.refusal(file, principal="bob") is None
+    shares.end("ann")
+    assert commits.refusal(file) is None and commits.refusal(file) is None, "a share ends with its commit"

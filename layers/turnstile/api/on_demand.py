@@ -1,20 +1,28 @@
-"""Logs for tables of branches, by the services of a sandbox."""
+"""Parts of the services whose modules are imported at their first use: logs for tables of branches,
+and checks of the rows of commits."""
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from turnstile.catalog.core.branches import BranchTables, no_own_log
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
+from turnstile.store.core.errors import InvalidCommit, Throttled
+from turnstile.store.ports import Storages
 
 if TYPE_CHECKING:
     from turnstile.catalog.reader import CatalogReader
     from turnstile.catalog.services import CatalogServices
     from turnstile.delta.metadata import MetadataStore
+    from turnstile.delta.prepare import NewRows, RowsCheck
     from turnstile.delta.publish import Publisher
     from turnstile.store.ports import World
+
+
+_LOG: Final = logging.getLogger("turnstile.expectations")
 
 
 class Parts(Protocol):
@@ -56,3 +64,25 @@ class OwnTablesWithParquet:
 
         by = self._services
         return OwnTables(by.world, by.open_reader, by.open_catalog.committer, by.metadata, by.publisher)
+
+
+class CheckWithPredicates:
+    """``RowsCheck`` for tables with expectations. Commits that are let through unchecked are
+    warnings in the log."""
+
+    def __init__(self, storages: Storages) -> None:
+        self._storages = storages
+
+    def refusal(self, rows: NewRows) -> InvalidCommit | Throttled | None:
+        """As ``RowsCheck``."""
+        return self._check.refusal(rows)
+
+    @cached_property
+    def _check(self) -> RowsCheck:
+        from turnstile.expectations.at_commit import CommitCheck
+
+        return CommitCheck(self._storages, _log_unchecked)
+
+
+def _log_unchecked(location: str, reason: str) -> None:
+    _LOG.warning("a commit of %s was let through: %s", location, reason)

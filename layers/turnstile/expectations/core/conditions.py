@@ -1,10 +1,13 @@
-"""Expectations of a table: conditions that its rows have to satisfy before a branch is promoted.
-They are properties of the table. Pure.
+"""Expectations of a table: conditions that its rows have to satisfy. They are properties of the
+table. Pure.
 
     turnstile.expect.positive = amount >= 0                     every row satisfies the predicate
     turnstile.expect.filled = null_fraction(email) < 0.01       of all rows of the table
     turnstile.expect.size = row_count between 1 and 1000000
     turnstile.expect.key = unique(id)
+    turnstile.expect.fresh = freshness(ts) < interval 1 day     the age of the newest value
+    turnstile.expect.positive.on = commit                       each commit is checked, too, and not
+                                                                only a promotion
     turnstile.expect.positive.unchecked = allow                 where it cannot be checked; else it
                                                                 refuses
 """
@@ -18,9 +21,16 @@ from typing import Final, Literal
 
 import msgspec
 
+from turnstile.delta.core.content import EXPECTATION as PREFIX
+from turnstile.delta.core.content import ON_COMMIT as _ON
+from turnstile.delta.core.metadata import interval_ms
 from turnstile.store.core.errors import InvalidRequest
 
-PREFIX: Final = "turnstile.expect."
+__all__ = [
+    "MAX_EXPECTATIONS", "PREFIX", "Condition", "EveryRow", "Expectation", "Freshness", "NullFraction", "RowCount",
+    "Unique", "expectations_of",
+]  # fmt: skip
+
 MAX_EXPECTATIONS: Final = 50
 """Of one table."""
 _UNCHECKED: Final = ".unchecked"
@@ -29,6 +39,7 @@ _NUMBER: Final = r"([0-9]+(?:\.[0-9]+)?)"
 _COUNT: Final = re.compile(rf"row_count\s*(<=|>=|<|>|=)\s*{_NUMBER}", re.IGNORECASE)
 _BETWEEN: Final = re.compile(rf"row_count\s+between\s+{_NUMBER}\s+and\s+{_NUMBER}", re.IGNORECASE)
 _FRACTION: Final = re.compile(rf"null_fraction\s*\(([^()]+)\)\s*(<=|<|=)\s*{_NUMBER}", re.IGNORECASE)
+_FRESHNESS: Final = re.compile(r"freshness\s*\(([^()]+)\)\s*(<=|<)\s*(interval\s.+)", re.IGNORECASE)
 _UNIQUE: Final = re.compile(r"unique\s*\(([^()]+)\)", re.IGNORECASE)
 _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
@@ -67,50 +78,71 @@ class Unique(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
 
 
+class Freshness(msgspec.Struct, frozen=True):
+    """The newest value of ``column`` is less than ``most_ms`` old; with the sign ``<=`` at most. A
+    table without values does not satisfy it."""
+
+    column: str
+    sign: str
+    most_ms: int
+
+    def holds(self, age_ms: float) -> bool:
+        """Whether a table satisfies it whose newest value is so old."""
+        return _COMPARE[self.sign](age_ms, self.most_ms)
+
+
 class EveryRow(msgspec.Struct, frozen=True):
     """Every row satisfies ``predicate``, a text of SQL: null is no satisfaction."""
 
     predicate: str
 
 
-Condition = RowCount | NullFraction | Unique | EveryRow
+Condition = RowCount | NullFraction | Unique | Freshness | EveryRow
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """An expectation of a table. ``unchecked``: whether a promotion refuses or allows it where it
-    cannot be checked."""
+    """An expectation of a table. ``unchecked``: whether a promotion, or a commit, is refused or
+    allowed where it cannot be checked; ``at_commit``: whether each commit is checked, too."""
 
     name: str
     text: str
     condition: Condition
     unchecked: Literal["refuse", "allow"] = "refuse"
+    at_commit: bool = False
 
 
 def expectations_of(properties: Mapping[str, str]) -> list[Expectation]:
     """Returns the expectations among the properties of a table, by name. Raises InvalidRequest for
     a property that is none."""
     given = {key.removeprefix(PREFIX): value for key, value in properties.items() if key.startswith(PREFIX)}
-    names = sorted(key for key in given if not key.endswith(_UNCHECKED))
+    names = sorted(key for key in given if not key.endswith((_UNCHECKED, _ON)))
     if len(names) > MAX_EXPECTATIONS:
         problem = f"the table has {len(names)} expectations"
-        raise InvalidRequest(problem, field="branch", remedy=f"keep {MAX_EXPECTATIONS}")
+        raise InvalidRequest(problem, field="properties", remedy=f"keep {MAX_EXPECTATIONS}")
     for key in given:
-        name = key.removesuffix(_UNCHECKED)
+        name = key.removesuffix(_UNCHECKED).removesuffix(_ON)
         if not _NAME.fullmatch(name) or name not in given:
             raise _refusal(key, "is no expectation", "name it with letters, digits, _ and -")
-    return [
-        Expectation(name, given[name], _condition(given[name]), _policy(name, given.get(name + _UNCHECKED, "refuse")))
-        for name in names
-    ]
+    return [_expectation(name, given) for name in names]
 
 
-def _policy(name: str, text: str) -> Literal["refuse", "allow"]:
-    if text not in ("refuse", "allow"):
-        raise _refusal(name + _UNCHECKED, f"is {text[:50]!r}", "set it to refuse or allow")
-    return "allow" if text == "allow" else "refuse"
+def _expectation(name: str, given: Mapping[str, str]) -> Expectation:
+    condition = _condition(name, given[name])
+    unchecked = given.get(name + _UNCHECKED, "refuse")
+    on = given.get(name + _ON, "promote")
+    if unchecked not in ("refuse", "allow"):
+        raise _refusal(name + _UNCHECKED, f"is {unchecked[:50]!r}", "set it to refuse or allow")
+    if on not in ("promote", "commit"):
+        raise _refusal(name + _ON, f"is {on[:50]!r}", "set it to promote or commit")
+    if on == "commit" and not isinstance(condition, EveryRow):
+        problem = f"is commit, and '{given[name][:100]}' is about the whole table"
+        raise _refusal(name + _ON, problem, "remove it: it is checked before a branch is promoted")
+    return Expectation(
+        name, given[name], condition, "allow" if unchecked == "allow" else "refuse", at_commit=on == "commit"
+    )
 
 
-def _condition(text: str) -> Condition:
+def _condition(name: str, text: str) -> Condition:
     text = text.strip()
     if found := _BETWEEN.fullmatch(text):
         return RowCount(((">=", float(found[1])), ("<=", float(found[2]))))
@@ -120,8 +152,13 @@ def _condition(text: str) -> Condition:
         return NullFraction(found[1].strip(), found[2], float(found[3]))
     if found := _UNIQUE.fullmatch(text):
         return Unique(tuple(name.strip() for name in found[1].split(",")))
+    if found := _FRESHNESS.fullmatch(text):
+        most = interval_ms(found[3])
+        if most is None:
+            raise _refusal(name, f"has no interval: {found[3][:50]!r}", "write interval 1 day, or 12 hours")
+        return Freshness(found[1].strip(), found[2], most)
     return EveryRow(text)
 
 
 def _refusal(key: str, problem: str, remedy: str) -> InvalidRequest:
-    return InvalidRequest(f"property '{PREFIX}{key[:100]}' {problem}", field="branch", remedy=remedy)
+    return InvalidRequest(f"property '{PREFIX}{key[:100]}' {problem}", field="properties", remedy=remedy)
