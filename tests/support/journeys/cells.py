@@ -44,6 +44,7 @@ USES: Final = {
     "verified": "`verify`",
     "transaction": "a transaction with another table",
     "branched": "a branch, promoted",
+    "agent_writes": "`turnstile mcp`: a program's row, promoted",
     "renamed": "rename, drop",
     "undropped": "`undrop`",
     "exported": "export, then by its path",
@@ -82,7 +83,7 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
         ("clone", use): Refused("the table is pinned", _CLONE.shown)
         for use in ("rows_added", "rows_set_aside", "transaction", "expected")
     },
-    ("clone", "branched"): Refused("is pinned in the catalog", _CLONE.shown),
+    **{("clone", use): Refused("is pinned in the catalog", _CLONE.shown) for use in ("branched", "agent_writes")},
     ("clone", "exported"): _CLONE,
     ("clone", "java_reads"): Refused("is a clone, pinned to version", "no: Unity's API does not show clones"),
     ("clone", "java_appends"): Refused("is a clone, pinned to version", "no: Unity's API does not show clones"),
@@ -105,7 +106,7 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
         ("iceberg", use): _NOT_DELTA
         for use in (
             "rows_added", "rows_set_aside", "expected", "java_reads", "java_appends", "planned", "sampled",
-            "maintained", "verified", "transaction", "exported",
+            "maintained", "verified", "transaction", "agent_writes", "exported",
         )
     },
     ("iceberg", "duckdb_reads"): Refused("does not exist", _NOT_DELTA.shown),

@@ -3,6 +3,7 @@ service."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import Any, Final
 
 import duckdb
 import pytest
+from mcp.client import Client as AgentClient
+from mcp.types import ElicitResult
 
 from tests.support.clients import duck
 from tests.support.clients.delta_jvm import Client, Kernel, Table
@@ -19,6 +22,7 @@ from tests.support.journeys.origins import client, iceberg_catalog, rows
 from tests.support.journeys.places import Failure, Journey, data_file, folder_of
 from tests.support.journeys.reading import by_duckdb, planned_table
 from tests.support.stack import now_ms
+from turnstile_cli.agent_tools import Lakehouse, server
 from turnstile_client import connect
 
 
@@ -163,6 +167,35 @@ def branched(journey: Journey) -> None:
     (pyiceberg_reads if is_iceberg else client_reads)(journey)
 
 
+def agent_writes(journey: Journey) -> None:
+    """A program adds a row on a branch, and a person promotes it."""
+    place = journey.place
+    branch = place.fresh("a")
+
+    async def approve(_context: Any, _asked: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"approve": True})
+
+    async def program() -> None:
+        tools = server(Lakehouse(place.url, place.token, "main"))
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("create_branch", {"branch": branch}),
+            ("add_rows", {"branch": branch, "table": journey.name, "rows": [{"id": 41}]}),
+            ("promote_branch", {"branch": branch}),
+        ]
+        async with AgentClient(tools, elicitation_callback=approve) as client:
+            for tool, arguments in calls:
+                answer = await client.call_tool(tool, arguments)
+                refusal = str(answer.content) if answer.is_error else ""
+                if refusal:
+                    break
+        if refusal:
+            raise Failure(refusal)
+
+    asyncio.run(program())
+    journey.ids.append(41)
+    client_reads(journey)
+
+
 def renamed(journey: Journey) -> None:
     name = journey.place.fresh("renamed")
     before = _entry(journey)
@@ -257,7 +290,7 @@ PLAIN: Final[dict[str, Callable[[Journey], None]]] = {
     "maintained": maintained, "verified": verified, "client_appends": client_appends,
     "client_optimizes": client_optimizes, "rows_added": rows_added, "rows_set_aside": rows_set_aside,
     "expected": expected,
-    "transaction": transaction, "branched": branched,
+    "transaction": transaction, "branched": branched, "agent_writes": agent_writes,
     "undropped": undropped, "exported": exported, "renamed": renamed,
 }  # fmt: skip
 BY_SPARK: Final[dict[str, Callable[[Journey, Any, Any], None]]] = {
