@@ -82,7 +82,7 @@ class Lakehouse:
             self._lakes[branch] = connect(self.url, self._token, catalog=self._full_name(branch))
         return self._lakes[branch]
 
-    def named(self, table: str, branch: str = "") -> TableName:
+    def table_name(self, table: str, branch: str = "") -> TableName:
         """The table ``namespace.table`` of the catalog or a branch. Raises ToolError."""
         namespace, _, name = table.rpartition(".")
         if not namespace or not name:
@@ -135,7 +135,7 @@ def list_tables(context: Context[Any, Any], branch: OnBranch = "") -> list[str]:
 def describe_table(context: Context[Any, Any], table: Table, branch: OnBranch = "") -> dict[str, Any]:
     """Returns columns, properties (with expectations of the rows), comment and latest version."""
     lakehouse = _of(context)
-    loaded = lakehouse.api.get(lakehouse.named(table, branch).path, content="true")
+    loaded = lakehouse.api.get(lakehouse.table_name(table, branch).path, content="true")
     metadata = loaded["metadata"]
     return {
         "table": table,
@@ -151,7 +151,7 @@ def describe_table(context: Context[Any, Any], table: Table, branch: OnBranch = 
 def sample_rows(context: Context[Any, Any], table: Table, branch: OnBranch = "", limit: Shown = 10) -> dict[str, Any]:
     """Returns some rows, in no particular order."""
     lakehouse = _of(context)
-    table_id = lakehouse.named(table, branch).table_id(lakehouse.api)
+    table_id = lakehouse.table_name(table, branch).table_id(lakehouse.api)
     return lakehouse.api.get(f"/v1/tables/{table_id}/sample", limit=limit)
 
 
@@ -164,7 +164,7 @@ def plan_query(
 ) -> dict[str, Any]:
     """Returns how many files may have rows for a predicate, and the first of these files."""
     lakehouse = _of(context)
-    table_id = lakehouse.named(table, branch).table_id(lakehouse.api)
+    table_id = lakehouse.table_name(table, branch).table_id(lakehouse.api)
     request = {"predicate": predicate, "max_results": SHOWN_MAX}
     answer = lakehouse.api.post(f"/v1/tables/{table_id}/plan", request)
     return {"version": answer["version"], "statistics": answer["statistics"], "files": answer["files"]}

@@ -24,11 +24,9 @@ QUICK = (
     "generated column under an old protocol",
     "deletion vectors under an old protocol",
     "V2 checkpoints under an old protocol",
-    "columns by name under an old protocol",
-    "changed type that is not listed",
     "clustering listed",
 )
-"""One table of each kind, which ``make test`` reads by Spark. The others are slow."""
+"""Some of the kinds, which ``make test`` reads by Spark. The others are slow."""
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Code in the documentation is code: it parses, its commands exist, and what is marked runs: a
 block with ``<!-- run: server -->`` by itself, all blocks of a page with ``<!-- run: page -->`` one
-after another in one shell.
+after another in one shell, or in one program of Python.
 
 Iceberg's clients are installed where these tests run, so its Python blocks run as well; those with
 options of Spark need a Spark of their own (tests/iceberg).
@@ -21,7 +21,10 @@ SHELL = [s for s in snippets() if s.language == "sh"]
 LONG = ("docs/clients.md", "docs/iceberg.md")
 """Pages whose clients take seconds to start."""
 RUNS = [pytest.param(s, marks=[pytest.mark.slow] * (s.page in LONG)) for s in snippets() if s.run == "server"]
-STORIES = sorted({s.page for s in snippets() if s.run == "page"})
+STORIES = [
+    pytest.param(page, marks=[pytest.mark.slow] * (language == "sh"))
+    for page, language in sorted({(s.page, s.language) for s in snippets() if s.run == "page"})
+]
 
 
 def _id(snippet):
@@ -57,12 +60,12 @@ def test_what_is_marked_runs_against_a_server(snippet, server):
     _run([sys.executable, "-c", snippet.code] if snippet.language == "python" else _shell(snippet.code), server)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", STORIES)
 def test_what_a_page_tells_in_order_runs_in_order(page, server):
     story = [s for s in snippets() if s.page == page and s.run == "page"]
-    assert {s.language for s in story} == {"sh"}
-    _run(_shell("".join(s.code for s in story)), server)
+    code = "".join(s.code for s in story)
+    (language,) = {s.language for s in story}
+    _run([sys.executable, "-c", code] if language == "python" else _shell(code), server)
 
 
 def _shell(code):

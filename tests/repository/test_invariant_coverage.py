@@ -13,7 +13,7 @@ from tests.support.repository import ROOT
 from tests.support.store.clauses import clauses
 
 PAGE = (ROOT / "docs/invariants.md").read_text()
-NUMBERS = [f"I{number}" for number in range(1, 29)]
+NUMBERS = [f"I{number}" for number in range(1, 30)]
 KINDS = ("unit", "simulation", "contract", "functional", "histories")
 
 

@@ -95,7 +95,9 @@ def test_faults_that_pass_are_not_seen(lake: Any, shaky: Any, flaky: Any, sql: A
     assert lake.table(name).head().latest == 1
 
 
-@pytest.mark.parametrize("lost", ["/tables ", "/rename", "DELETE"])
+@pytest.mark.parametrize(
+    "lost", ["/tables ", *(pytest.param(one, marks=pytest.mark.slow) for one in ("/rename", "DELETE"))]
+)
 def test_a_catalog_change_whose_answer_is_lost_is_done_once(
     lake: Any, shaky: Any, flaky: Any, *, sql: Any, name: str, lost: str
 ) -> None:
@@ -119,6 +121,7 @@ def test_a_server_that_is_away_is_named(spark: Any) -> None:
     assert caught.value.condition == "TURNSTILE_UNREACHABLE"
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_is_named_too(lake: Any, shaky: Any, flaky: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} (id BIGINT)")
     flaky.fail("GET", 503, "Unavailable", times=1000)

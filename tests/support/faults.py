@@ -119,3 +119,31 @@ def before_next_write(world: FakeWorld, act: Callable[[], object]) -> None:
 
     for name in saved:
         setattr(refs, name, late(name))
+
+
+def before_write(world: FakeWorld, at: int, act: Callable[[], object]) -> None:
+    """Has ``act`` happen right before the ``at``-th write of refs from now."""
+    refs: Any = world.refs
+    inner = {name: getattr(refs, name) for name in ("write", "transact")}
+    left = [at]
+    refs.racing = False
+
+    def raced(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            left[0] -= not refs.racing
+            if left[0] == 0 and not refs.racing:
+                refs.racing = True
+                act()
+                refs.racing = False
+            return inner[name](*args, **named)
+
+        return call
+
+    for name in inner:
+        setattr(refs, name, raced(name))
+
+
+def stop_races(world: FakeWorld) -> None:
+    """Ends what ``before_write`` began."""
+    for name in ("write", "transact"):
+        world.refs.__dict__.pop(name, None)

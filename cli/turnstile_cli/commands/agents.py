@@ -15,7 +15,7 @@ Catalog = Annotated[str, typer.Option("--catalog", help="The catalog that the to
 
 
 @with_api
-def mcp(api: Api, *, catalog: Catalog = "main", output: Format) -> None:  # noqa: ARG001 - standard output is the protocol's
+def mcp(api: Api, *, catalog: Catalog = "main", output: Format) -> None:  # noqa: ARG001 - the protocol has it
     """Serve the tools of the Model Context Protocol on standard input and output, for programs that
     write by themselves.
 

@@ -165,12 +165,12 @@ class Checker:
         metadata = self._metadata.get(head.catalog, head.metadata)
         check = TableCheck(self._world.storages, self._budget, head, metadata, self._world.clock.now_ms())
         for expectation in expectations:
-            checked = self._checked(table, expectation, check)
+            checked = self._outcome(table, expectation, check)
             if checked.outcome == "passed":
                 self.passed.setdefault(head.table_id, []).append(expectation.name)
             yield checked
 
-    def _checked(self, table: CheckedTable, expectation: Expectation, check: TableCheck) -> Checked:
+    def _outcome(self, table: CheckedTable, expectation: Expectation, check: TableCheck) -> Checked:
         about = table.name, table.head.latest, expectation.name, expectation.text[:200]
         try:
             problem = check.problem(expectation.condition, table.added)

@@ -12,6 +12,7 @@ from tests.support.catalog import complete
 from tests.support.fakes import delta
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, PlansApi, refused
 from turnstile.branches import comparison
+from turnstile.store.core.names import published_path
 
 BRANCHES = "/v1/catalogs/main/branches"
 DEV = "/v1/catalogs/main@dev/namespaces"
@@ -636,3 +637,31 @@ def test_i12_no_log_is_written_for_a_table_that_the_principal_may_not_see() -> N
     assert realm.state() == before
     assert realm.ask("root", "GET", f"{DEV}/sales/tables/t1").status == 200
     assert realm.state() != before
+
+
+def test_i28_a_promotion_of_a_state_promotes_no_other_changes(site: PlansApi) -> None:
+    id = site.create("t")["table_id"]
+    site.add_files(id, add("a"))
+    branched(site)
+    site.add_files(own(site)["table_id"], add("b"))
+    staged = site.http.post(DEV_DEFAULT + "/staging-tables", {"name": "made"}).json
+    content = delta.version_zero("create", site.world.clock.now_ms())
+    site.world.storages.open(staged["location"]).put_if_absent(published_path(0), content)
+    created = {"name": "made", "table_id": staged["table_id"]}
+    assert site.http.post(DEV_DEFAULT + "/tables", created).status == 201
+    promote = BRANCHES + "/dev/promote"
+    for change in (
+        lambda: site.add_files(own(site)["table_id"], add("c")),
+        lambda: site.add_files(staged["table_id"], add("d")),
+        lambda: site.http.post(DEV, {"name": "of_branch"}),
+    ):
+        state = site.http.get(BRANCHES + "/dev/diff").json["state"]
+        assert state == site.http.get(BRANCHES + "/dev/diff").json["state"]
+        change()
+        refused(site.http.post(promote, {"state": state}), 409, "BranchConflict", "state")
+    state = site.http.get(BRANCHES + "/dev/diff").json["state"]
+    site.create("of_main")
+    answer = site.http.post(promote, {"state": state})
+    assert answer.status == 200, answer.text
+    assert names(site) == ["made", "of_main", "t"]
+    refused(site.http.post(promote, {"state": 1}), 400, "InvalidRequest", "state")

@@ -1,4 +1,4 @@
-"""Expectations of each commit: no version shows a row that breaks one, whichever way it came (I29)."""
+"""Expectations of each commit: no version shows a row that breaks one, by whichever API (I29)."""
 
 from __future__ import annotations
 

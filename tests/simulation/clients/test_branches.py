@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -15,7 +14,7 @@ from tests.support.catalog import LAKE, fakes, fresh, head_of
 from tests.support.catalog import create as create_table
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
-from tests.support.faults import CRASHES, LOSSES, Crash, Faulty
+from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, before_write, stop_races
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.promotion import Promoter
@@ -31,34 +30,6 @@ from turnstile.store.ports import TRANSACT_MAX, World
 SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 8 else ()) for seed in range(100)]
 TABLES = ("a", "b", "c")
 BRANCH = "main@dev"
-
-
-def before_write(world: FakeWorld, at: int, act: Callable[[], object]) -> None:
-    """Has ``act`` happen right before the ``at``-th write of refs from now."""
-    refs: Any = world.refs
-    inner = {name: getattr(refs, name) for name in ("write", "transact")}
-    left = [at]
-    refs.racing = False
-
-    def raced(name: str) -> Callable[..., Any]:
-        def call(*args: Any, **named: Any) -> Any:
-            left[0] -= not refs.racing
-            if left[0] == 0 and not refs.racing:
-                refs.racing = True
-                act()
-                refs.racing = False
-            return inner[name](*args, **named)
-
-        return call
-
-    for name in inner:
-        setattr(refs, name, raced(name))
-
-
-def stop_races(world: FakeWorld) -> None:
-    """Ends what ``before_write`` began."""
-    for name in ("write", "transact"):
-        world.refs.__dict__.pop(name, None)
 
 
 class Lake:

@@ -13,11 +13,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tests.simulation.clients.test_branches import before_write, stop_races
 from tests.support.catalog import LAKE, create, fakes, fresh, head_of
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
-from tests.support.faults import CRASHES, LOSSES, Crash, Faulty
+from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, before_write, stop_races
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.delta import prepare

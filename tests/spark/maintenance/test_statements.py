@@ -110,6 +110,7 @@ def test_what_delta_refuses_of_a_rewrite_is_delta_s_error(lake: Any, sql: Any, n
         sql(f"REORG TABLE lake.{name} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION=2))")
 
 
+@pytest.mark.slow
 def test_an_optimize_of_a_lake_counts_files_as_the_session_says(lake: Any, sql: Any, spark: Any, name: str) -> None:
     made(sql, f"lake.{name}")
     spark.conf.set("spark.databricks.delta.optimize.minFileSize", "1")
@@ -186,6 +187,7 @@ def test_methods_of_delta_table_work_on_a_lake_s_table_and_on_no_other_of_that_n
     sql(f"DROP TABLE spark_catalog.{name}")
 
 
+@pytest.mark.slow
 def test_with_where_it_rewrites_the_partitions_of_all_predicates(lake: Any, sql: Any, spark: Any, name: str) -> None:
     made(sql, f"lake.{name}", PARTITIONED)
     table = DeltaTable.forName(spark, f"lake.{name}")

@@ -121,6 +121,7 @@ def changing(remembered: RememberedTable, properties: str = "'delta.enableDeleti
     return remembered.run("INSERT OVERWRITE {} SELECT id, 'y' FROM range(7)")
 
 
+@pytest.mark.slow
 def test_i10_what_is_older_than_all_history_goes_and_the_latest_version_stays(
     remembered: RememberedTable, moving: MovingServer
 ) -> None:

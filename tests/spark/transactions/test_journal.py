@@ -215,6 +215,7 @@ def test_i3_a_client_that_was_thought_dead_learns_that_it_was_finished(
     assert (txn.state, amounts()) == ("committed", [60, 40])
 
 
+@pytest.mark.slow
 def test_i8_an_announced_transaction_is_put_on_top_of_others_as_a_later_attempt(
     lake: Any, sql: Any, accounts: tuple[str, str], amounts: Any
 ) -> None:
@@ -228,6 +229,7 @@ def test_i8_an_announced_transaction_is_put_on_top_of_others_as_a_later_attempt(
     assert amounts() == [111, 2]
 
 
+@pytest.mark.slow
 def test_i3_an_announced_transaction_that_lost_is_aborted(
     lake: Any, sql: Any, accounts: tuple[str, str], amounts: Any
 ) -> None:

@@ -202,6 +202,7 @@ def test_i8_serializable_refuses_write_skew_and_snapshot_isolation_does_not(
         lake.transaction("chaos")
 
 
+@pytest.mark.slow
 def test_i3_a_lost_answer_applies_the_transaction_once(
     lake: Any, shaky: Any, flaky: Any, sql: Any, two: tuple[str, str]
 ) -> None:
@@ -214,6 +215,7 @@ def test_i3_a_lost_answer_applies_the_transaction_once(
     assert [s.split("?")[0] for s in flaky.seen].count("POST /v1/transactions") == 3
 
 
+@pytest.mark.slow
 def test_i3_an_outcome_without_evidence_is_unknown_until_it_is_asked_again(
     lake: Any, shaky: Any, flaky: Any, sql: Any, two: tuple[str, str]
 ) -> None:
@@ -270,6 +272,7 @@ def test_changes_of_the_catalog_are_refused_in_a_snapshot_before_anything_happen
     assert sql.ids(f"lake.{a}") == [0]
 
 
+@pytest.mark.slow
 def test_large_commits_travel_as_files(lake: Any, sql: Any, two: tuple[str, str]) -> None:
     a, b = two
     before = lake.context.inline_limit

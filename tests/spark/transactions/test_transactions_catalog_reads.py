@@ -62,6 +62,7 @@ def test_i9_a_serializable_transaction_creates_and_drops_and_its_names_and_queri
     assert sql.names(f"{space}.") == {"z", "c", "unrelated"}
 
 
+@pytest.mark.slow
 def test_i9_that_a_table_is_not_there_is_a_read_too(lake: Any, sql: Any, spark: Any, space: str) -> None:
     with pytest.raises(TransactionConflict, match="late appeared"), lake.transaction(isolation="serializable"):
         assert not spark.catalog.tableExists(f"lake.{space}.late")

@@ -78,6 +78,7 @@ def test_i1_appends_that_read_nothing_never_conflict(
     assert [txn.summary().tables[table]["version"] for table in (stock, sales)] == [5, 1]
 
 
+@pytest.mark.slow
 def test_i2_changes_of_other_files_do_not_conflict(lake: Any, sql: Any, stock: str, sales: str) -> None:
     with lake.transaction() as txn:
         sql(f"UPDATE lake.{stock} SET pieces = pieces + 10 WHERE shop = 'a'")
@@ -178,6 +179,7 @@ def test_i2_row_ids_follow_those_of_the_winners(lake: Any, sql: Any, name: str, 
     assert {row.id: row.version for row in ids} == {1: 1, 2: 1, 6: 2, 7: 2, 3: 3, 4: 3, 5: 3}
 
 
+@pytest.mark.slow
 def test_i20_a_read_that_is_overtaken_again_and_again_is_judged_by_the_server(
     lake: Any, sql: Any, stock: str, sales: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,8 @@ def requests_of(lake: Any, do: Callable[[], Any]) -> Counter[str]:
     return Counter(lake.api.http.requests) - before
 
 
-@pytest.mark.parametrize("isolation", [pytest.param("snapshot", marks=pytest.mark.slow), "serializable"])
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
 def test_a_transaction_around_one_write_makes_no_request_more_than_the_write(
     lake: Any, sql: Any, name: str, isolation: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Expectations of each commit hold for Spark's statements, which are refused with the rows (I29)."""
+"""Expectations of each commit hold for Spark's statements: a refusal shows the rows (I29)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,48 @@
+"""``turnstile branch check`` and ``promote --state``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.support.cli import run, service
+
+DIFF = "GET /v1/catalogs/main/branches/dev/diff"
+PROMOTE = "POST /v1/catalogs/main/branches/dev/promote"
+DONE = {"branch": "main@dev", "seq": 7, "tables": [], "names": []}
+
+
+def check(outcome: str, *, refuses: bool = False, problem: str | None = None) -> dict[str, Any]:
+    return {
+        "table": "sales.orders", "version": 3, "expectation": "positive", "condition": "amount >= 0",
+        "outcome": outcome, "refuses": refuses, "problem": problem,
+    }  # fmt: skip
+
+
+def diff(*checks: dict[str, Any]) -> dict[str, Any]:
+    changes = {"tables": [], "names": [], "conflicts": [], "checks": list(checks), "state": "5b0c"}
+    return {DIFF: (200, changes), PROMOTE: (200, DONE)}
+
+
+def test_a_check_shows_each_outcome_and_fails_where_one_refuses_a_promotion() -> None:
+    for checks, exit in (
+        ([], 0),
+        ([check("passed"), check("unchecked", problem="no statistics")], 0),
+        ([check("passed"), check("broken", refuses=True, problem="2 rows in 1 of 1 files")], 1),
+    ):
+        with service(diff(*checks)) as canned:
+            shown = run("branch", "check", "main", "dev", "--url", canned.url)
+            printed = run("branch", "check", "main", "dev", "--url", canned.url, "-o", "json")
+        assert shown.exit_code == printed.exit_code == exit, shown.output
+        assert json.loads(printed.stdout) == {"checks": checks}
+        assert all(str(each["problem"]) in shown.stdout for each in checks if each["problem"])
+        assert checks or "no expectations" in shown.stdout
+
+
+def test_a_promotion_carries_the_state_that_a_comparison_showed() -> None:
+    with service(diff()) as canned:
+        assert "state: 5b0c" in run("branch", "diff", "main", "dev", "--url", canned.url).stdout
+        assert run("branch", "promote", "main", "dev", "--state", "5b0c", "--url", canned.url).exit_code == 0
+        assert run("branch", "promote", "main", "dev", "--url", canned.url).exit_code == 0
+    bodies = [body for method, _, body, _ in canned.seen if method == "POST"]
+    assert bodies == [{"state": "5b0c"}, {}]
