@@ -15,7 +15,7 @@ Delta Spark checks its own CHECK constraints in the engine. These hold for every
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -31,9 +31,6 @@ from turnstile.store.core.errors import ExpectationBroken, InvalidRequest, Stora
 from turnstile.store.ports import Storages
 from turnstile.store.shares import Shares
 
-if TYPE_CHECKING:
-    from turnstile.expectations.row_check import RowCheck
-
 READ_BYTES: Final = 32 * 1024 * 1024
 """Of the files of one commit."""
 FILES_MAX: Final = 10_000
@@ -44,8 +41,14 @@ _OF_A_PRINCIPAL: Final = 2
 _RETRY_MS: Final = 500
 
 
-class _Unchecked(Exception):
-    """An expectation cannot be checked. The text says why."""
+class Unchecked(msgspec.Struct, frozen=True):
+    """An expectation is not checked, with the reason and the remedy."""
+
+    reason: str
+    remedy: str = "write files with statistics, in smaller commits; or set the property .unchecked to allow"
+
+
+_Outcome = str | Unchecked | None
 
 
 class _TableExpectations(msgspec.Struct, frozen=True):
@@ -79,21 +82,21 @@ class CommitCheck:
             return ExpectationBroken(error.public_message, field="metaData", remedy=error.remedy)
         check = _Check(self._storages, rows, table.columns, self._shares)
         try:
-            for expectation, predicate in table.predicates:
-                said = f"expectation '{expectation.name}' ({expectation.text[:200]})"
-                try:
-                    problem = check.problem(predicate)
-                except _Unchecked as error:
-                    if expectation.unchecked == "refuse":
-                        return ExpectationBroken(f"{said} could not be checked: {error}", field="add")
-                    self._on_unchecked(rows.location, f"{said} was not checked: {error}")
-                    continue
-                if problem is not None:
-                    return ExpectationBroken(f"{said} is broken: {problem}", field="add")
+            outcomes = check.outcomes([predicate for _, predicate in table.predicates])
         except Throttled as error:
             return error
         finally:
             check.close()
+        for (expectation, _), outcome in zip(table.predicates, outcomes, strict=True):
+            said = f"expectation '{expectation.name}' ({expectation.text[:200]})"
+            if isinstance(outcome, str):
+                return ExpectationBroken(f"{said} is broken: {outcome}", field="add")
+            if outcome is None:
+                continue
+            if expectation.unchecked == "refuse":
+                problem = f"{said} could not be checked: {outcome.reason}"
+                return ExpectationBroken(problem, field="add", remedy=outcome.remedy)
+            self._on_unchecked(rows.location, f"{said} was not checked: {outcome.reason}")
         return None
 
     def _expectations(self, rows: NewRows) -> _TableExpectations:
@@ -112,48 +115,56 @@ class _Check:
     def __init__(self, storages: Storages, rows: NewRows, columns: TableColumns, shares: Shares) -> None:
         self._storages = storages
         self._rows = rows
-        self._columns = columns
+        self._schema = columns.schema
         self._shares = shares
-        self._reader: RowCheck | None = None
-        self._files: list[Mapping[str, Any]] | None = None
+        self._has_share = False
 
-    def problem(self, predicate: Predicate | InvalidRequest) -> str | None:
-        """Returns how the rows break a predicate; None if all satisfy it. Raises _Unchecked,
-        Throttled."""
+    def outcomes(self, predicates: Sequence[Predicate | InvalidRequest]) -> list[_Outcome]:
+        """Returns for each predicate how the rows break it; None if all satisfy it; or why it is
+        not checked. Raises Throttled."""
         uses = self._rows.uses
-        if isinstance(predicate, InvalidRequest):
-            raise _Unchecked(predicate.public_message)
         if not uses.whole or len(uses.files) > FILES_MAX:
-            raise _Unchecked(f"the commit has more than {FILES_MAX} new files")
-        if self._files is None:
-            self._files = [msgspec.to_builtins(file) for file in uses.files]
-        undecided = list(undecided_files(predicate, self._columns.schema, self._files))
-        return self._read(predicate, undecided, len(self._files)) if undecided else None
+            return [Unchecked(f"the commit has more than {FILES_MAX} new files") for _ in predicates]
+        files = [msgspec.to_builtins(file) for file in uses.files]
+        found: list[_Outcome] = []
+        undecided: dict[int, Predicate] = {}
+        for at, predicate in enumerate(predicates):
+            if isinstance(predicate, InvalidRequest):
+                remedy = predicate.remedy or Unchecked.remedy
+                found.append(Unchecked(predicate.public_message, remedy))
+                continue
+            found.append(None)
+            if any(undecided_files(predicate, self._schema, files)):
+                undecided[at] = predicate
+        if undecided:
+            for at, outcome in zip(undecided, self._read([*undecided.values()], files), strict=True):
+                found[at] = outcome
+        return found
 
     def close(self) -> None:
         """Ends the share of the principal."""
-        if self._reader is not None:
+        if self._has_share:
             self._shares.end(self._rows.principal)
 
-    def _read(self, predicate: Predicate, files: Sequence[Mapping[str, Any]], total: int) -> str | None:
+    def _read(self, predicates: Sequence[Predicate], files: Sequence[Mapping[str, Any]]) -> list[_Outcome]:
         if not has_parquet():
-            raise _Unchecked("the statistics of its files do not decide, and no files are read here")
-        from turnstile.expectations.core.row_outcomes import NotEvaluated
+            problem = "the statistics of its files do not decide, and no files are read here"
+            return [Unchecked(problem) for _ in predicates]
         from turnstile.expectations.row_check import RowCheck
         from turnstile.planning.file_rows import ReadBudget
         from turnstile_rows.errors import TableError
 
         rows = self._rows
-        if self._reader is None:
-            if not self._shares.begin(rows.principal):
-                problem = "as many files as are read at once are being checked by expectations"
-                raise Throttled(problem, retry_after_ms=_RETRY_MS)
-            budget = ReadBudget(READ_BYTES, small_files=True)
-            self._reader = RowCheck(self._storages, budget, rows.location, rows.table)
+        self._has_share = self._shares.begin(rows.principal)
+        if not self._has_share:
+            problem = "as many commits as are read at once are being checked by expectations"
+            raise Throttled(problem, retry_after_ms=_RETRY_MS)
+        check = RowCheck(self._storages, ReadBudget(READ_BYTES, small_files=True), rows.location, rows.table)
         try:
-            return self._reader.problem(predicate, files, total)
-        except (InvalidRequest, NotEvaluated, TableError, StorageFault, *UNDECODABLE) as error:
-            raise _Unchecked(str(error)[:300]) from None
+            found = check.problems(predicates, files)
+        except (InvalidRequest, TableError, StorageFault, *UNDECODABLE) as error:
+            return [Unchecked(str(error)[:300]) for _ in predicates]
+        return [Unchecked(str(each)) if isinstance(each, Exception) else each for each in found]
 
 
 def _expectations_of(table: DeltaMetadata) -> _TableExpectations:

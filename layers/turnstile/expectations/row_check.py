@@ -1,4 +1,4 @@
-"""Checks that every row of some files of a table satisfies a predicate: by the statistics of a file
+"""Checks that every row of some files of a table satisfies predicates: by the statistics of a file
 where they decide, otherwise by its rows.
 
 Statistics are the word of the engine that wrote the file, as they are for its readers.
@@ -18,19 +18,44 @@ import pyarrow.compute as pc
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.expectations.core.by_statistics import undecided_files
-from turnstile.expectations.core.row_outcomes import evaluate
+from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
 from turnstile.planning.core.predicates import Predicate, TableColumns, columns_of
 from turnstile.planning.core.shown_rows import shown_rows
 from turnstile.planning.file_rows import FileRows, ReadBudget
 from turnstile.store.ports import Storages
+from turnstile_predicates.file_stats import TableSchema
 from turnstile_predicates.predicates import Column, Kind
 from turnstile_rows.definitions import Definition, check_readable
 
 EXAMPLES: Final = 5
 """Rows that a refusal shows."""
-_BATCH: Final = 65_536
+_BATCH: Final = 8_192
 _SHOWN_COLUMNS: Final = 3
 """Columns of an example beside those of the predicate."""
+
+
+class _Found:
+    """The rows that do not satisfy a predicate, so far."""
+
+    def __init__(self, predicate: Predicate) -> None:
+        self.predicate = predicate
+        self.rows = 0
+        self.files = 0
+        self.examples: list[dict[str, Any]] = []
+        self.failure: NotEvaluated | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows are evaluated."""
+        return self.failure is None
+
+    def problem(self, total: int) -> str | NotEvaluated | None:
+        """The outcome for ``total`` files."""
+        if self.failure is not None:
+            return self.failure
+        if not self.rows:
+            return None
+        return f"{self.rows} rows in {self.files} of {total} files, such as {example_text(self.examples)}"
 
 
 class RowCheck:
@@ -51,31 +76,54 @@ class RowCheck:
         check_readable(definition)
         return definition
 
+    @property
+    def _schema(self) -> TableSchema:
+        return self.columns.schema
+
     @cached_property
     def columns(self) -> TableColumns:
         """The table's columns as predicates name them."""
         return TableColumns(self._metadata.metadata)
 
-    def problem(self, predicate: Predicate, files: Sequence[Mapping[str, Any]], total: int) -> str | None:
-        """Returns how many rows of ``files``, actions ``add``, do not satisfy a predicate, with
-        examples; None if all do. ``total``: the number of files that the message names. Raises
-        NotEvaluated, TableError, and pyarrow's exceptions for a file that cannot be read."""
-        own = [column[0] for column in sorted(columns_of(predicate))]
+    def problems(
+        self, predicates: Sequence[Predicate], files: Sequence[Mapping[str, Any]]
+    ) -> list[str | NotEvaluated | None]:
+        """Returns for each predicate how many rows of ``files``, actions ``add``, do not satisfy it,
+        with examples; None if all do, or why it cannot be evaluated. A file is read once for all
+        predicates. Raises TableError, and pyarrow's exceptions for a file that cannot be read."""
+        found = [_Found(predicate) for predicate in predicates]
+        for body in files:
+            open_ones = [
+                one for one in found if one.is_open and any(undecided_files(one.predicate, self._schema, [body]))
+            ]
+            if open_ones:
+                self._look_into(msgspec.convert(body, Add), open_ones)
+        return [one.problem(len(files)) for one in found]
+
+    def _look_into(self, file: Add, found: Sequence[_Found]) -> None:
+        own = sorted({column[0] for one in found for column in columns_of(one.predicate)})
         names = list(dict.fromkeys([*own, *self.definition.schema.names[:_SHOWN_COLUMNS]]))
-        rows = 0
-        broken_files = 0
-        examples: list[dict[str, Any]] = []
-        for body in undecided_files(predicate, self.columns.schema, files):
-            before = rows
-            for columns in self.read(msgspec.convert(body, Add), names):
-                broken = self._broken_rows(predicate, names, columns)
-                rows += len(broken)
-                shown = broken[: EXAMPLES - len(examples)]
-                examples += [row.values for row in shown_rows(names, [column.take(shown) for column in columns])]
-            broken_files += rows > before
-        if not rows:
-            return None
-        return f"{rows} rows in {broken_files} of {total} files, such as {example_text(examples)}"
+        before = [one.rows for one in found]
+        for columns in self.read(file, names):
+            for one in found:
+                if one.is_open:
+                    self._count(one, names, columns)
+        for one, rows in zip(found, before, strict=True):
+            one.files += one.rows > rows
+
+    def _count(self, one: _Found, names: Sequence[str], columns: Sequence[pa.Array]) -> None:
+        """Adds the rows of a batch that do not satisfy the predicate."""
+        try:
+            broken = self._broken_rows(one.predicate, names, columns)
+        except NotEvaluated as error:
+            one.failure = error
+            return
+        one.rows += len(broken)
+        wanted = {column[0] for column in columns_of(one.predicate)} | {*self.definition.schema.names[:_SHOWN_COLUMNS]}
+        shown = [at for at, name in enumerate(names) if name in wanted]
+        places = broken[: EXAMPLES - len(one.examples)]
+        rows = shown_rows([names[at] for at in shown], [columns[at].take(places) for at in shown])
+        one.examples += [row.values for row in rows]
 
     def read(self, file: Add, names: Sequence[str]) -> Iterator[list[pa.Array]]:
         """Yields the columns ``names`` of the rows of a file."""

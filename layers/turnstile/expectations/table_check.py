@@ -65,7 +65,10 @@ class TableCheck:
         match condition:
             case EveryRow(predicate=text):
                 files = [msgspec.to_builtins(file) for file in self._files()] if added is None else added
-                return self._rows.problem(predicate_parser(text)(columns), files, len(files))
+                (found,) = self._rows.problems([predicate_parser(text)(columns)], files)
+                if isinstance(found, NotEvaluated):
+                    raise found
+                return found
             case RowCount():
                 rows = sum(_rows_of(file) for file in self._files())
                 return None if condition.holds(rows) else f"the table has {rows} rows"

@@ -43,20 +43,33 @@ _OUTSIDE: Final = "it lies outside of the table's folder"
 _SCHEME: Final = re.compile(r"\A(?:s3[an]?://|file:/+)")
 
 
+_EXPANSION: Final = 8
+"""How much longer columns may be than the files of a request that reads whole files."""
+
+
 class ReadBudget:
     """Bytes that one request may read of large files and of deletion vectors; of small files too if
-    ``small_files``."""
+    ``small_files``, and then the columns after decompression are bounded, too."""
 
     def __init__(self, size: int, *, small_files: bool = False) -> None:
         self._size = size
         self._left = size
         self.small_files = small_files
+        self._expanded_left = _EXPANSION * size
 
     def count(self, size: int) -> None:
         """Counts bytes that are read. Raises TableError where they are too many."""
         self._left -= size
         if self._left < 0:
             raise TableError(f"more than {self._size} bytes would be read")
+
+    def count_expanded(self, size: int) -> None:
+        """Counts bytes of columns after decompression, as a file's footer has them. Raises
+        TableError where they are too many."""
+        if self.small_files:
+            self._expanded_left -= size
+            if self._expanded_left < 0:
+                raise TableError(f"its columns have more than {_EXPANSION * self._size} bytes")
 
 
 class FileRows:
@@ -83,9 +96,22 @@ class FileRows:
         deleted = None if vector is None else self._read_vector(vector)
         source, options = self._open(self._place(path))
         with pq.ParquetFile(source, coerce_int96_timestamp_unit="us", **options) as parquet:
+            self._budget.count_expanded(self._expanded_size(parquet.metadata))
             for found in stored_rows(parquet, self._wanted, values, deleted, size):
                 named = zip(found.columns, self._types, strict=True)
                 yield [shape(column, type, by_position=True) for column, type in named]
+
+    def _expanded_size(self, footer: pq.FileMetaData) -> int:
+        """The bytes of the wanted columns after decompression."""
+        names = tuple(field.name + "." for field in self._wanted)
+        columns = (
+            footer.row_group(group).column(at)
+            for group in range(footer.num_row_groups if self._budget.small_files else 0)
+            for at in range(footer.num_columns)
+        )
+        return sum(
+            column.total_uncompressed_size for column in columns if f"{column.path_in_schema}.".startswith(names)
+        )
 
     def _open(self, path: str) -> tuple[Any, dict[str, Any]]:
         """A file for Parquet's reader, and the reader's options: a large file is read piece by

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from decimal import Decimal
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +35,7 @@ from turnstile.expectations.core.conditions import (
     expectations_of,
 )
 from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
+from turnstile.expectations.row_check import RowCheck
 from turnstile.expectations.table_check import TableCheck
 from turnstile.planning.file_rows import ReadBudget
 from turnstile.store.core.errors import InvalidRequest
@@ -416,6 +419,33 @@ def test_i29_of_a_commit_that_is_not_read_whole_no_rows_are_known() -> None:
     many = [commits.lake.add(1)] * (at_commit.FILES_MAX + 1)
     assert "could not be checked" in str(commits.refusal(*many))
     assert commits.refusal(*many[:-1]) is None
+
+
+def test_i29_files_are_read_once_for_all_expectations_of_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = Commits(few="id < 3", odd="s LIKE '%x' AND id > 0", positive="id > 0")
+    files = [commits.lake.add(1, 2, stats=False), commits.lake.add(2, 7, -1, stats=False)]
+    reads: list[str] = []
+    read = RowCheck.read
+    monkeypatch.setattr(RowCheck, "read", lambda self, file, names: reads.append(file.path) or read(self, file, names))
+    assert str(commits.refusal(*files)).startswith(
+        "ExpectationBroken: expectation 'few' (id < 3) is broken: 1 rows in 1 of 2"
+    )
+    assert reads == ["1.parquet", "2.parquet"]
+    allowed = Commits(odd="s LIKE '%x' AND id > 0", odd__unchecked="allow", positive="id > 0")
+    found = allowed.refusal(allowed.lake.add(2, -1, -2, stats=False), allowed.lake.add(3))
+    assert str(found).startswith("ExpectationBroken: expectation 'positive' (id > 0) is broken: 2 rows in 1 of 2 files")
+
+
+def test_columns_that_are_long_after_decompression_are_not_read() -> None:
+    lake = Lake(budget=100_000)
+    rows = pa.table({"id": pa.array([7] * 200_000, pa.int64()), "s": ["x"] * 200_000})
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, use_dictionary=False, compression="zstd")
+    assert len(sink.getvalue()) < 100_000
+    action = lake.add(7, stats=False)
+    lake.world.storages.open(lake.table.location).put_if_absent("long.parquet", sink.getvalue())
+    with pytest.raises(TableError, match="more than 800000 bytes"):
+        lake.problem("id > 1", {**action, "path": "long.parquet"})
 
 
 def test_a_property_that_is_none_is_named() -> None:
