@@ -22,7 +22,7 @@ import msgspec
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log.parquet import UNDECODABLE, has_parquet
 from turnstile.delta.prepare import NewRows
-from turnstile.expectations.core.by_statistics import undecided_files
+from turnstile.expectations.core.by_statistics import undecided
 from turnstile.expectations.core.conditions import EveryRow, Expectation, expectations_of
 from turnstile.planning.core.predicates import Predicate, TableColumns
 from turnstile.planning.core.sql import predicate_parser
@@ -126,20 +126,21 @@ class _Check:
         if not uses.whole or len(uses.files) > FILES_MAX:
             return [Unchecked(f"the commit has more than {FILES_MAX} new files") for _ in predicates]
         files = [msgspec.to_builtins(file) for file in uses.files]
-        found: list[_Outcome] = []
-        undecided: dict[int, Predicate] = {}
-        for at, predicate in enumerate(predicates):
-            if isinstance(predicate, InvalidRequest):
-                remedy = predicate.remedy or Unchecked.remedy
-                found.append(Unchecked(predicate.public_message, remedy))
-                continue
-            found.append(None)
-            if any(undecided_files(predicate, self._schema, files)):
-                undecided[at] = predicate
-        if undecided:
-            for at, outcome in zip(undecided, self._read([*undecided.values()], files), strict=True):
-                found[at] = outcome
-        return found
+        left = [predicate for predicate in predicates if not isinstance(predicate, InvalidRequest)]
+        open_ones: list[Predicate] = []
+        for file in files:
+            found = undecided(left, self._schema, file)
+            open_ones += found
+            left = [predicate for predicate in left if predicate not in found]
+            if not left:
+                break
+        read = dict(zip(open_ones, self._read(open_ones, files), strict=True)) if open_ones else {}
+        return [
+            Unchecked(predicate.public_message, predicate.remedy or Unchecked.remedy)
+            if isinstance(predicate, InvalidRequest)
+            else read.get(predicate)
+            for predicate in predicates
+        ]
 
     def close(self) -> None:
         """Ends the share of the principal."""

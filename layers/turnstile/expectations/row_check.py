@@ -17,13 +17,12 @@ import pyarrow.compute as pc
 
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.expectations.core.by_statistics import undecided_files
+from turnstile.expectations.core.by_statistics import undecided
 from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
 from turnstile.planning.core.predicates import Predicate, TableColumns, columns_of
 from turnstile.planning.core.shown_rows import shown_rows
 from turnstile.planning.file_rows import FileRows, ReadBudget
 from turnstile.store.ports import Storages
-from turnstile_predicates.file_stats import TableSchema
 from turnstile_predicates.predicates import Column, Kind
 from turnstile_rows.definitions import Definition, check_readable
 
@@ -76,10 +75,6 @@ class RowCheck:
         check_readable(definition)
         return definition
 
-    @property
-    def _schema(self) -> TableSchema:
-        return self.columns.schema
-
     @cached_property
     def columns(self) -> TableColumns:
         """The table's columns as predicates name them."""
@@ -93,11 +88,9 @@ class RowCheck:
         predicates. Raises TableError, and pyarrow's exceptions for a file that cannot be read."""
         found = [_Found(predicate) for predicate in predicates]
         for body in files:
-            open_ones = [
-                one for one in found if one.is_open and any(undecided_files(one.predicate, self._schema, [body]))
-            ]
-            if open_ones:
-                self._look_into(msgspec.convert(body, Add), open_ones)
+            left = undecided([one.predicate for one in found if one.is_open], self.columns.schema, body)
+            if left:
+                self._look_into(msgspec.convert(body, Add), [one for one in found if one.predicate in left])
         return [one.problem(len(files)) for one in found]
 
     def _look_into(self, file: Add, found: Sequence[_Found]) -> None:

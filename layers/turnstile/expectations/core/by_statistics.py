@@ -1,19 +1,19 @@
-"""Finds the files whose statistics do not show that all of their rows satisfy a predicate. Pure."""
+"""Finds the predicates that the statistics of a file do not decide for all of its rows. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from turnstile.planning.core.predicates import TRUE, Predicate, outcomes
 from turnstile_predicates.file_stats import TableSchema
 
 
-def undecided_files(
-    predicate: Predicate, schema: TableSchema, files: Iterable[Mapping[str, Any]]
-) -> Iterator[Mapping[str, Any]]:
-    """Yields the ``add`` actions among ``files`` with rows that may not satisfy the predicate."""
-    for file in files:
-        ranges = schema.ranges_of(file)
-        if ranges is not None and outcomes(predicate, ranges) != TRUE:
-            yield file
+def undecided(predicates: Iterable[Predicate], schema: TableSchema, file: Mapping[str, Any]) -> list[Predicate]:
+    """Returns the predicates that some row of a file, an ``add`` action, may not satisfy."""
+    ranges = schema.ranges_of(file)
+    if ranges is None:
+        return []
+    ranges = functools.cache(ranges)
+    return [predicate for predicate in predicates if outcomes(predicate, ranges) != TRUE]
