@@ -23,6 +23,8 @@ SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 2 : ($(CORES) < 8 ? $(CORES)
 LONG := mutation clients iceberg journeys spark histories simulation
 # Kinds that have tests with a Spark session, less slow ones.
 SPARK := clients iceberg journeys spark
+# The form and the words of the code, which are a part of make lint.
+FORM := tests/repository/test_form.py tests/repository/test_words.py
 
 .PHONY: help
 help: ## Show this list
@@ -98,7 +100,7 @@ check: lint types imports test-quick ## Everything before a push, in a few minut
 lint: setup ## Style: ruff, formatter included, and the words and the form of the code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(PYTEST) -q tests/repository/test_form.py tests/repository/test_words.py
+	$(PYTEST) -q $(FORM)
 
 fix: setup ## Let ruff repair what it can
 	$(BIN)/ruff check --fix .
@@ -127,7 +129,7 @@ test-quick: setup ## The part under two minutes: unit, contract on fakes, functi
 	$(PYTEST) -m "not spark and not slow and not stack and not long" $(SPREAD_QUICK) $(LONG:%=--ignore tests/%) tests
 
 test-core: setup
-	$(PYTEST) -m "not spark and not slow" $(SPREAD) --ignore tests/mutation tests
+	$(PYTEST) -m "not spark and not slow" $(SPREAD) --ignore tests/mutation $(FORM:%=--ignore %) tests
 
 # They fork the process they run in, which no xdist worker survives. Beside them the tests are imported once: so their modules are compiled for
 # all processes of test-core, each of which would compile them otherwise.

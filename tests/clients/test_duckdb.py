@@ -176,7 +176,11 @@ def test_what_this_version_of_duckdb_cannot_do_changes_nothing(
     assert (table.latest, table.ids()) == (1, [0, 1, 2])
 
 
-@pytest.mark.parametrize("type", [pa.timestamp("us"), pa.map_(pa.string(), pa.decimal128(5, 2))], ids=str)
+@pytest.mark.parametrize(
+    "type",
+    [pa.timestamp("us"), pytest.param(pa.map_(pa.string(), pa.decimal128(5, 2)), marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_a_table_with_a_type_that_duckdb_does_not_know_has_no_columns_there_and_hides_no_other_table(
     attached: Attach, server: Server, type: pa.DataType
 ) -> None:

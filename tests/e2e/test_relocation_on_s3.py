@@ -89,7 +89,7 @@ def relocate(endpoint: str, tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     ("other_bucket", "old_prefix", "new_prefix"),
-    [pytest.param(False, "x", "y", marks=pytest.mark.slow), (True, "lake/a", "")],
+    [pytest.param(False, "x", "y", marks=pytest.mark.slow), pytest.param(True, "lake/a", "", marks=pytest.mark.slow)],
 )
 def test_i10_i24_a_lake_in_s3_goes_on_below_the_prefix_to_which_its_objects_were_copied(
     start: Callable[[str], ServerOnS3],

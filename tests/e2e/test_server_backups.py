@@ -118,6 +118,7 @@ def test_a_closed_server_publishes_nothing_and_is_open_after_a_start_without_the
             closed(home)
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_file_alone_is_noticed_with_words(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Server.start(home, 0) as server:

@@ -75,6 +75,7 @@ def test_two_ups_at_once_start_one_server(cli: Program) -> None:
     assert ups[0]["pids"][0] == ups[1]["pids"][0]
 
 
+@pytest.mark.slow
 def test_down_finds_what_a_program_started_and_attach_what_up_started(cli: Program) -> None:
     server = Server.start(cli.home, 0)
     assert cli.json("down")["stopped"] is True
@@ -116,6 +117,7 @@ def test_status_and_up_print_no_secret(cli: Program) -> None:
 # -- homes ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_servers_side_by_side_share_nothing_and_other_settings_are_refused(tmp_path: Path) -> None:
     with Server.start(tmp_path / "a", 0) as a, Server.start(tmp_path / "b", 0, "secret") as b:
         Table(a, "only_in_a")
@@ -151,6 +153,7 @@ def test_tokens_that_the_server_issued_outlive_a_restart(tmp_path: Path) -> None
         assert api.get("/v1/clients", headers=headers).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_left_over_state_file_is_not_taken_for_a_server(cli: Program) -> None:
     home = Home.at(cli.home)
     home.create()

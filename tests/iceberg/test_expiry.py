@@ -198,6 +198,7 @@ def test_a_commit_under_way_keeps_its_files(moving: Moving) -> None:
     assert 777 in ids(again) and not lost & stored(again)
 
 
+@pytest.mark.slow
 def test_wherever_gc_dies_the_table_is_whole(moving: Moving) -> None:
     """The collector of one table dies after its second step, and then after its sixth."""
     table = written(moving)

@@ -78,6 +78,7 @@ def test_a_table_that_spark_changed_is_the_same_for_another_client(
     assert rows_of(READERS[reader](one.journey)) == one.rows
 
 
+@pytest.mark.slow
 def test_rows_that_other_clients_add_to_a_changed_table_are_there_for_all(
     spark: Any, changed: Callable[[bool], Changed]
 ) -> None:

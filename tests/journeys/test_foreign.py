@@ -19,9 +19,7 @@ OTHERS = [table for table in all_foreign() if table not in TAKEN]
 QUICK = (
     "plain",
     "superseded feature",
-    "domain without removed",
     "mapped without the greatest id",
-    "generated column under an old protocol",
     "deletion vectors under an old protocol",
     "V2 checkpoints under an old protocol",
     "clustering listed",

@@ -16,9 +16,9 @@ from tests.support.journeys.uses import PLAIN as USING
 
 
 def cells() -> Iterator[Any]:
-    """Every cell of a server; of the other ways of running every sixth is tried in each run."""
+    """Every cell of a server; of the other ways of running every ninth is tried in each run."""
     for (r, running), (o, origin), (u, use) in itertools.product(*map(enumerate, (RUNNING, MAKING, USING))):
-        is_quick = running == "up" or (r + o + u) % 6 == 0
+        is_quick = running == "up" or (r + o + u) % 9 == 0
         yield pytest.param(running, origin, use, marks=[] if is_quick else pytest.mark.slow)
 
 

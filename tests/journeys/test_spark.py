@@ -44,7 +44,7 @@ def _is_slow(running: str, origin: str, use: str) -> bool:
     writes tables that were created by an API are alike."""
     if running == "up":
         return (origin == "spark_dataframe" and use not in ("spark_reads", "spark_optimizes")) or (
-            origin in ("v1", "unity") and use == "spark_writes"
+            origin in ("v1", "unity", "imported") and use == "spark_writes"
         )
     if running in ("dynamodb", "serve") and use == "spark_writes":
         return True

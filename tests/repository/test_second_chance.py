@@ -158,6 +158,7 @@ def test_a_test_that_passes_alone_is_listed_as_flaky_and_fails_nothing(tmp_path:
     assert "the machine was busy" in flaky
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
     _, again, flaky = recorded(tmp_path, BROKEN="1")
     assert again.returncode == 1

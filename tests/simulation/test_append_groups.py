@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.engine.run import first_failure, run_seeds
 from tests.simulation.scenarios.append_groups import APPEND_GROUP_MISTAKES, AppendGroups
 
-QUICK = int(os.environ.get("TURNSTILE_SEEDS", "10"))
+QUICK = int(os.environ.get("TURNSTILE_SEEDS", "6"))
 SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "1000"))
 
 

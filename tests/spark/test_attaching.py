@@ -129,6 +129,7 @@ def test_a_uri_that_is_none_fails_at_once(spark: Any) -> None:
         turnstile_spark.attach(spark, "none", "127.0.0.1:8750")
 
 
+@pytest.mark.slow
 def test_an_address_without_a_listener_fails_with_the_remedy(spark: Any) -> None:
     """Its deadline is for servers that were there."""
     with pytest.raises(TurnstileError, match="turnstile serve") as caught:

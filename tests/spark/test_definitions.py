@@ -23,6 +23,7 @@ def test_a_new_table_has_only_the_features_it_needs(lake: Any, sql: Any, name: s
     assert features(lake, name) == LEAN
 
 
+@pytest.mark.slow
 def test_a_feature_that_is_asked_for_is_there(lake: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} (id BIGINT) TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
     assert "rowTracking" in features(lake, name)
@@ -89,6 +90,7 @@ def test_a_ctas_that_fails_leaves_no_name(lake: Any, sql: Any, name: str) -> Non
     assert name.split(".")[1] not in lake.tables()
 
 
+@pytest.mark.slow
 def test_create_table_like_copies_the_definition_and_no_data(lake: Any, sql: Any, spark: Any, name: str) -> None:
     properties = {"delta.appendOnly": "true", "owned by": "us"}
     pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
@@ -209,6 +211,7 @@ def test_a_table_like_another_is_defined_as_that(lake: Any, sql: Any, *, name: s
     sql(f"DROP TABLE {first}")
 
 
+@pytest.mark.slow
 def test_a_dropped_table_comes_back_with_its_rows_and_id_also_under_another_name(
     lake: Any, sql: Any, name: str
 ) -> None:

@@ -83,6 +83,7 @@ def test_the_python_api_raises_the_same_errors(lake: Any) -> None:
         lake.tables("missing")
 
 
+@pytest.mark.slow
 def test_faults_that_pass_are_not_seen(lake: Any, shaky: Any, flaky: Any, sql: Any, name: str) -> None:
     flaky.fail("GET", 503, "Unavailable", times=2)
     flaky.lose_answers("POST", times=1)  # the staging table

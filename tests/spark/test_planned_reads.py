@@ -49,7 +49,7 @@ def rows(frame: Any) -> list[Any]:
         "part = 'a b/1' AND nested.x < 150",
         pytest.param("day = '2026-02-14' OR day >= DATE'2027-01-30'", marks=pytest.mark.slow),
         pytest.param("price > 50.5 AND NOT (id IN (360, 361) OR day < '2026-06-01')", marks=pytest.mark.slow),
-        "at >= '2026-01-10 02:30:00' AND at < TIMESTAMP'2026-01-10 05:30:00'",
+        pytest.param("at >= '2026-01-10 02:30:00' AND at < TIMESTAMP'2026-01-10 05:30:00'", marks=pytest.mark.slow),
         pytest.param("id % 7 = 2 AND length(part) > 3 AND id > 250", marks=pytest.mark.slow),
         pytest.param("part IS NULL", marks=pytest.mark.slow),
     ],

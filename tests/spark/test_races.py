@@ -46,7 +46,12 @@ def test_an_insert_that_loses_the_race_rebases(lake: Any, shaky: Any, flaky: Any
             marks=pytest.mark.slow,
         ),
         ("INSERT INTO lake.{0} VALUES (1)", "UPDATE shaky.{0} SET id = 30 WHERE id = 1", ConcurrentAppendException),
-        ("ALTER TABLE lake.{0} ADD COLUMN more INT", "INSERT INTO shaky.{0} VALUES (9)", MetadataChangedException),
+        pytest.param(
+            "ALTER TABLE lake.{0} ADD COLUMN more INT",
+            "INSERT INTO shaky.{0} VALUES (9)",
+            MetadataChangedException,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_writer_whose_work_the_winner_undid_gets_deltas_error(

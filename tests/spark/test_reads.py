@@ -44,6 +44,7 @@ def test_change_data_tells_what_each_version_did(stored: Any, sql: Any, name: st
     ]
 
 
+@pytest.mark.slow
 def test_a_dataframe_made_earlier_shows_what_others_wrote_since(
     lake: Any, sql: Any, spark: Any, file_server: Any, name: str
 ) -> None:
@@ -109,6 +110,7 @@ def test_every_published_file_has_the_bytes_that_were_committed(lake: Any, sql: 
         assert staged == (log / f"{commit.version:020d}.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_views_and_cached_tables_work(lake: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} AS SELECT 1 AS id")
     view = name.replace(".", "_")

@@ -56,6 +56,7 @@ def test_a_refusal_after_a_lost_answer_is_checked_against_the_outcome(
     assert lake.table(table).head().latest == 2
 
 
+@pytest.mark.slow
 def test_a_lost_answer_to_a_lost_race_rebases_once(lake: Any, flaky: Any, sql: Any, table: str) -> None:
     """I1, I3: somebody else has the version; the repeated proposal learns that, and only then Delta
     rebases."""

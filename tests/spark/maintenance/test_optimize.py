@@ -124,14 +124,8 @@ def partitioned(sql: Any, table: str) -> list[Any]:
     return rows(sql, table)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param("planned", marks=pytest.mark.slow),  # nothing was done yet
-        pytest.param("rewritten", marks=pytest.mark.slow),
-        "committed",
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["planned", "rewritten", "committed"])
 def test_a_run_that_is_killed_at_a_step_is_gone_on_with(lake: Any, sql: Any, name: str, step: str) -> None:
     """I1: committed rows stay, and no others appear."""
     table = f"lake.{name}"

@@ -66,6 +66,7 @@ def test_i27_rows_keep_their_values_ids_and_versions(lake: Any, sql: Any, name: 
     assert rows(sql, table, tracked=tracked) == before
 
 
+@pytest.mark.slow
 def test_deleted_rows_are_purged(sql: Any, name: str, client: Table) -> None:
     table = f"lake.{name}"
     sql(f"CREATE TABLE {table} (id BIGINT, k INT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")

@@ -51,7 +51,8 @@ def only(runs: Any) -> TableRun:
     return one_run  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("partitioned", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("partitioned", [False, True])
 def test_what_is_due_is_done_once_and_rows_stay(lake: Any, sql: Any, name: str, partitioned: bool) -> None:
     table = f"lake.{name}"
     sql(f"CREATE TABLE {table} (id BIGINT, day INT) {'PARTITIONED BY (day)' if partitioned else ''}")

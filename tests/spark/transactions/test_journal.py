@@ -127,6 +127,7 @@ def test_i3_i8_the_transaction_of_a_client_that_died_is_undone_for_good(
     assert amounts() == [101, 0], "the version that it wanted is another's"
 
 
+@pytest.mark.slow
 def test_i8_an_announced_transaction_is_committed_with_its_entry(
     lake: Any, sql: Any, accounts: tuple[str, str], amounts: Any
 ) -> None:

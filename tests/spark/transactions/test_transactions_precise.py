@@ -64,7 +64,8 @@ def test_i8_a_read_may_be_behind_by_the_slack_and_what_is_written_may_not(
             lake.transaction(isolation=isolation, slack=wrong)
 
 
-@pytest.mark.parametrize("isolation", [pytest.param("snapshot", marks=pytest.mark.slow), "serializable"])
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
 def test_i1_appends_that_read_nothing_never_conflict(
     lake: Any, sql: Any, stock: str, sales: str, isolation: str
 ) -> None:

@@ -27,6 +27,7 @@ def jobs(spark: Any) -> Iterator[Callable[[Callable[[], Any]], int]]:
     context.setLocalProperty("spark.jobGroup.id", None)
 
 
+@pytest.mark.slow
 def test_i6_the_state_of_a_version_is_computed_once_for_all_scopes(
     lake: Any, sql: Any, two: tuple[str, str], jobs: Callable[[Callable[[], Any]], int]
 ) -> None:
