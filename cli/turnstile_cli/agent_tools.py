@@ -9,6 +9,7 @@ The token's rights hold, as for every client. Source: modelcontextprotocol.io, "
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -57,6 +58,8 @@ _TYPES: Final[dict[str, pa.DataType]] = {
     "timestamp": pa.timestamp("us", "UTC"),
     "binary": pa.binary(),
 }
+_CONFLICTS: Final = 5
+"""Conflicts that a refusal names."""
 _OPERATORS: Final = ("=", "!=", "<", "<=", ">", ">=")
 
 Table = Annotated[str, Field(description="namespace.table")]
@@ -89,9 +92,14 @@ class Lakehouse:
             raise ToolError(f"{table[:200]!r} names no table: write namespace.table")
         return TableName(self._full_name(branch), namespace, name)
 
+    @property
+    def branches_path(self) -> str:
+        """The path of the branches in ``/v1``."""
+        return f"/v1/catalogs/{quote(self.catalog, safe='')}/branches"
+
     def branch_path(self, branch: str) -> str:
         """The path of a branch in ``/v1``."""
-        return f"/v1/catalogs/{quote(self.catalog, safe='')}/branches/{quote(branch, safe='')}"
+        return f"{self.branches_path}/{quote(branch, safe='')}"
 
     def close(self) -> None:
         """Ends the connections."""
@@ -179,9 +187,11 @@ def table_history(
 
 
 @_tool
-def recent_events(
+def read_events(
     context: Context[Any, Any],
-    after: Annotated[str, Field(description="The cursor of the last answer; empty for the oldest events.")] = "",
+    after: Annotated[
+        str, Field(description="The cursor of the last answer; 'now' for later ones; empty: the oldest that is kept.")
+    ] = "",
     limit: Shown = 50,
 ) -> dict[str, Any]:
     """Returns events of the catalog: commits, and changes of names. The cursor continues."""
@@ -194,8 +204,7 @@ def recent_events(
 def list_branches(context: Context[Any, Any]) -> list[dict[str, Any]]:
     """Lists the branches of the catalog with owner, comment and end (ms since the epoch)."""
     lakehouse = _of(context)
-    path = f"/v1/catalogs/{quote(lakehouse.catalog, safe='')}/branches"
-    return cast("list[dict[str, Any]]", lakehouse.api.get(path)["branches"])
+    return cast("list[dict[str, Any]]", lakehouse.api.get(lakehouse.branches_path)["branches"])
 
 
 @_tool
@@ -239,7 +248,7 @@ def create_table(
     context: Context[Any, Any],
     branch: Branch,
     table: Table,
-    columns: Annotated[dict[str, str], Field(description=f"Name and type: {', '.join(_TYPES)}.")],
+    columns: Annotated[dict[str, str], Field(min_length=1, description=f"Name and type: {', '.join(_TYPES)}.")],
     properties: Annotated[
         dict[str, str] | None, Field(description='Such as {"turnstile.expect.positive": "amount >= 0"}.')
     ] = None,
@@ -279,8 +288,24 @@ def delete_rows(
     wrong = [operator for _, operator, _ in where if operator not in _OPERATORS]
     if wrong:
         raise ToolError(f"no such operator: {wrong[0][:20]}; use {' '.join(_OPERATORS)}")
-    conditions = [(column, cast("Any", operator), value) for column, operator, value in where]
-    return {"version": _writable(_of(context), branch).table(table).delete(conditions)}
+    target = _writable(_of(context), branch).table(table)
+    types = {field.name.lower(): field.type for field in target.schema()}
+    conditions = [
+        (column, cast("Any", operator), _value(types.get(column.lower()), value)) for column, operator, value in where
+    ]
+    before = target.version()
+    version = target.delete(conditions)
+    return {"version": version, "rows_deleted": "some" if version > before else "none"}
+
+
+def _value(type: pa.DataType | None, value: Any) -> Any:
+    """A value of JSON in the type of its column: dates and times are texts. Raises ValueError."""
+    if isinstance(value, str) and type is not None:
+        if pa.types.is_date(type):
+            return dt.date.fromisoformat(value)
+        if pa.types.is_timestamp(type):
+            return dt.datetime.fromisoformat(value)
+    return value
 
 
 def _writable(lakehouse: Lakehouse, branch: str) -> Lake:
@@ -300,14 +325,21 @@ class Approval(BaseModel):
 
 
 def _shown_changes(context: Context[Any, Any], branch: Branch) -> dict[str, Any]:
-    """The changes that the person is asked about. Raises ToolError for a branch that cannot be
-    promoted."""
-    changes = _tool(_changes)(_of(context), branch)
-    if changes["conflicts"]:
-        raise ToolError(f"branch {branch!r} cannot be promoted: " + "; ".join(changes["conflicts"][:5]))
+    """The changes that the person is asked about, and the branch. Raises ToolError for a branch
+    that cannot be promoted, and for a client that cannot ask."""
+    lakehouse = _of(context)
+    changes = _tool(_changes)(lakehouse, branch)
+    conflicts = changes["conflicts"]
+    if conflicts:
+        more = f"; and {len(conflicts) - _CONFLICTS} more" if len(conflicts) > _CONFLICTS else ""
+        raise ToolError(f"branch {branch!r} cannot be promoted: " + "; ".join(conflicts[:_CONFLICTS]) + more)
     if not changes["tables"] and not changes["names"]:
         raise ToolError(f"branch {branch!r} has no changes")
-    return changes
+    asks = context.client_capabilities
+    if asks is None or asks.elicitation is None:
+        command = f"turnstile branch promote {lakehouse.catalog} {branch} --state {changes['state']}"
+        raise ToolError(f"this client cannot ask a person: a person runs: {command}")
+    return {**changes, "branch": _tool(lakehouse.api.get)(lakehouse.branch_path(branch))}
 
 
 def _ask(
@@ -318,9 +350,12 @@ def _ask(
 
 def question(catalog: str, branch: str, changes: Mapping[str, Any]) -> str:
     """Returns the question to the person, with every change."""
-    lines = [
+    about = changes["branch"]
+    lines = [f"of {about['owner'] or 'the operator'}: {about['comment'] or 'no comment'}"]
+    lines += [
         f"{table['name']}: {', '.join(table['operations'])}; "
-        f"{table['files_added']} files added, {table['files_removed']} removed"
+        f"{_count(table['rows_added'])} in {table['files_added']} files added, "
+        f"{_count(table['rows_removed'])} in {table['files_removed']} files removed"
         for table in changes["tables"]
     ]
     lines += [f"{each['name']}: {each['change']} {each['kind']}" for each in changes["names"]]
@@ -328,6 +363,10 @@ def question(catalog: str, branch: str, changes: Mapping[str, Any]) -> str:
     unchecked = [check["expectation"] for check in changes["checks"] if check["outcome"] == "unchecked"]
     lines.append(f"expectations that passed: {passed}; not checked: {', '.join(unchecked) or 'none'}")
     return f"Promote branch {branch} of {catalog}?\n" + "\n".join(lines) + f"\nstate {changes['state']}"
+
+
+def _count(rows: int | None) -> str:
+    return "an unknown number of rows" if rows is None else f"{rows} rows"
 
 
 def promote_branch(
@@ -351,7 +390,7 @@ def _promote(lakehouse: Lakehouse, branch: str, state: str) -> dict[str, Any]:
 
 TOOLS: Final[Mapping[Callable[..., Any], ToolAnnotations]] = {
     **dict.fromkeys((list_tables, describe_table, sample_rows, plan_query, table_history), _READS),
-    **dict.fromkeys((recent_events, list_branches, branch_changes), _READS),
+    **dict.fromkeys((read_events, list_branches, branch_changes), _READS),
     **dict.fromkeys((create_branch, create_table, add_rows), _ADDS),
     **dict.fromkeys((delete_rows, drop_branch, promote_branch), _REMOVES),
 }

@@ -50,7 +50,7 @@ class BranchChanges:
 
     Attributes:
         tables: of each changed Delta table its ``name``, ``files_added``, ``files_removed``,
-            ``operations``, and the ``version`` of a promotion.
+            ``rows_added``, ``rows_removed``, ``operations``, and the ``version`` of a promotion.
         names: each new, changed or dropped name.
         conflicts: the reasons why a promotion would be refused.
         checks: of each expectation of these tables the ``table``, its ``version``, the name
@@ -106,11 +106,11 @@ class Branches:
         ``BranchChanges.checks``."""
         return self.changes(name).checks
 
-    def promote(self, name: str, *, state: str = "") -> BranchChanges:
+    def promote(self, name: str, *, state: str | None = None) -> BranchChanges:
         """Makes the changes of a branch those of its catalog, all at once, and ends it; one without
         changes stays. With the ``state`` of changes that were looked at no others are promoted. The
         error ``BranchConflict`` says why it cannot be promoted (``changes`` has all reasons)."""
-        body = {"state": state} if state else {}
+        body = {} if state is None else {"state": state}
         return BranchChanges.read(self._call("promote", "POST", self._route(name, "promote"), body, change=True))
 
     def renew(self, name: str, days: int) -> Branch:

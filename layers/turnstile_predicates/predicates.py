@@ -110,6 +110,17 @@ class StartsWith:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """``column LIKE pattern``, with wildcards inside of the pattern: decided by rows alone."""
+
+    column: Column
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.column)} like {self.pattern!r}"
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """All of ``parts``; true without any."""
 
@@ -139,7 +150,7 @@ class Not:
         return f"NOT {self.part}"
 
 
-Predicate = Unknown | Comparison | In | IsNull | StartsWith | And | Or | Not
+Predicate = Unknown | Comparison | In | IsNull | StartsWith | Like | And | Or | Not
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +316,17 @@ def columns_of(predicate: Predicate) -> frozenset[Column]:
             return frozenset()
         case _:
             return frozenset((predicate.column,))
+
+
+def has_unknown(predicate: Predicate) -> bool:
+    """Whether a part of the predicate is not understood."""
+    match predicate:
+        case And() | Or():
+            return any(has_unknown(part) for part in predicate.parts)
+        case Not():
+            return has_unknown(predicate.part)
+        case _:
+            return isinstance(predicate, Unknown)
 
 
 def integer(value: int) -> Value:

@@ -21,6 +21,7 @@ from turnstile_client import Lake, connect
 from turnstile_server import Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.float64())])
+TIMED = pa.schema([("day", pa.date32()), ("at", pa.timestamp("us", "UTC"))])
 Call = Callable[..., Awaitable[tuple[bool, str]]]
 
 
@@ -95,7 +96,10 @@ def test_i28_a_program_writes_on_a_branch_and_a_person_promotes_it(server: Serve
 
     use(tools(server), program, person, mode)
     (asked,) = person.questions
-    assert "default.orders: WRITE; 1 files added, 0 removed" in asked and "default.more: created table" in asked
+    assert (
+        "default.orders: WRITE; 1 rows in 1 files added, 0 rows in 0 files removed" in asked
+        and "default.more: created table" in asked
+    )
     assert "expectations that passed: 1; not checked: none" in asked
     assert (ids(lake), sorted(lake.tables("default"))) == ([1, 2], ["more", "orders"])
 
@@ -107,11 +111,9 @@ def test_i28_without_a_persons_yes_nothing_is_promoted(
 ) -> None:
     async def program(call: Call) -> None:
         await prepare(call)
-        try:
-            fine, _ = await call("promote_branch", branch="bot")
-        except Exception:
-            fine = False
+        fine, refusal = await call("promote_branch", branch="bot")
         assert not fine
+        assert ("--state" in refusal) == (person is None), refusal
 
     use(tools(server), program, person, mode)
     assert ids(lake) == [1]
@@ -162,6 +164,8 @@ def test_a_branch_with_broken_expectations_is_not_asked_about(server: Server, la
         ("delete_rows", {"branch": "theirs", "table": "default.orders", "where": [["id", "~", 1]]}, "no such operator"),
         ("delete_rows", {"branch": "theirs", "table": "default.orders", "where": []}, "at least 1"),
         ("add_rows", {"branch": "theirs", "table": "default.orders", "rows": []}, "at least 1"),
+        ("create_table", {"branch": "theirs", "table": "default.x", "columns": {}}, "at least 1"),
+        ("delete_rows", {"branch": "theirs", "table": "default.timed", "where": [["day", "=", "May"]]}, "isoformat"),
         ("add_rows", {"branch": "none", "table": "default.orders", "rows": [{"id": 1}]}, "NoSuchCatalog"),
         ("add_rows", {"branch": "theirs", "table": "default.orders", "rows": [{"id": "x"}]}, "InvalidRows"),
         ("promote_branch", {"branch": "theirs"}, "has no changes"),
@@ -170,6 +174,7 @@ def test_a_branch_with_broken_expectations_is_not_asked_about(server: Server, la
 def test_a_tool_says_what_is_wrong(
     server: Server, lake: Lake, tool: str, arguments: dict[str, Any], problem: str
 ) -> None:
+    lake.create("default.timed", TIMED)
     lake.branches.create("theirs")
 
     async def program(call: Call) -> None:
@@ -179,6 +184,24 @@ def test_a_tool_says_what_is_wrong(
     use(tools(server), program, Person(approve=True))
 
 
+def test_dates_and_times_are_texts_in_conditions(server: Server, lake: Lake) -> None:
+    lake.create("default.timed", TIMED)
+    rows = [{"day": "2026-11-30", "at": "2026-11-30T12:00:00Z"}, {"day": "2026-12-01", "at": "2026-12-01T12:00:00Z"}]
+
+    async def program(call: Call) -> None:
+        await call("create_branch", branch="bot")
+        assert (await call("add_rows", branch="bot", table="default.timed", rows=rows))[0]
+        for where, deleted in (
+            ([["day", "=", "2026-01-01"]], "none"),
+            ([["day", "=", "2026-11-30"]], "some"),
+            ([["at", ">", "2026-12-01T00:00:00Z"]], "some"),
+        ):
+            fine, answer = await call("delete_rows", branch="bot", table="default.timed", where=where)
+            assert fine and f'"rows_deleted": "{deleted}"' in answer, answer
+
+    use(tools(server), program)
+
+
 def test_every_tool_reads_or_is_on_a_branch() -> None:
     for tool, hints in TOOLS.items():
         assert hints.read_only_hint or "branch" in tool.__annotations__, tool.__name__
@@ -186,7 +209,11 @@ def test_every_tool_reads_or_is_on_a_branch() -> None:
 
 def test_a_question_names_what_was_not_checked() -> None:
     check = {"expectation": "key", "outcome": "unchecked"}
-    asked = question("main", "b", {"tables": [], "names": [], "checks": [check], "state": "s1"})
+    table = {"name": "t", "operations": ["DELETE"], "files_added": 0, "files_removed": 2, "rows_added": 0}
+    about = {"owner": "ann", "comment": "nightly"}
+    changes = {"tables": [{**table, "rows_removed": None}], "names": [], "checks": [check], "state": "s1"}
+    asked = question("main", "b", {**changes, "branch": about})
+    assert "of ann: nightly" in asked and "an unknown number of rows in 2 files removed" in asked
     assert "not checked: key" in asked and asked.endswith("state s1")
 
 
@@ -199,7 +226,7 @@ def test_the_command_serves_on_standard_input_and_output(server: Server, lake: L
         assert "default.orders" in (await call("list_tables"))[1]
         await prepare(call)
         assert "main@bot" in (await call("list_branches"))[1]
-        assert "turnstile.catalog.created" in (await call("recent_events"))[1]
+        assert "turnstile.catalog.created" in (await call("read_events"))[1]
         assert "WRITE" in (await call("table_history", table="default.orders", branch="bot"))[1]
         assert (await call("drop_branch", branch="bot"))[0]
 
@@ -210,3 +237,8 @@ def test_the_command_serves_on_standard_input_and_output(server: Server, lake: L
 def test_the_command_takes_no_branch_for_its_catalog() -> None:
     ended = run("mcp", "--catalog", "main@dev", "--url", "http://127.0.0.1:1")
     assert ended.exit_code == 2 and "is a branch" in ended.output
+
+
+def test_the_command_ends_at_once_without_a_service_or_the_catalog(server: Server) -> None:
+    assert run("mcp", "--url", "http://127.0.0.1:1").exit_code == 5
+    assert run("mcp", "--url", server.url, "--catalog", "none").exit_code == 3

@@ -11,6 +11,7 @@ from rich.markup import escape
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
 from turnstile_cli.connection import command_group, with_api
+from turnstile_cli.errors import Exit
 from turnstile_cli.names import MOMENT_WORDS, moment_body
 from turnstile_cli.output import Format
 
@@ -91,7 +92,7 @@ def diff(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
 @branch.command("check")
 @with_api
 def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
-    """Check the expectations of the tables that a branch changes. Exit with 1 where one refuses a
+    """Check the expectations of the tables that a branch changes. Exit with 4 where one refuses a
     promotion."""
     checks = api.get(f"{_branch(catalog, name)}/diff")["checks"]
     if output is Format.JSON:
@@ -104,14 +105,14 @@ def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
         columns = ("table", "#version", "expectation", "condition", "outcome", "problem")
         out.table("", columns, rows, empty="no expectations of tables that the branch changes")
     if any(each["refuses"] for each in checks):
-        raise typer.Exit(1)
+        raise typer.Exit(int(Exit.REFUSED))
 
 
 @branch.command("promote")
 @with_api
 def promote(api: Api, *, catalog: Catalog, name: Branch, state: State = None, output: Format) -> None:
     """Make the changes of a branch changes of its catalog, all at once, and end the branch."""
-    done = api.change("POST", f"{_branch(catalog, name)}/promote", {"state": state} if state else {})
+    done = api.change("POST", f"{_branch(catalog, name)}/promote", {} if state is None else {"state": state})
     if output is Format.JSON:
         out.emit_json(done)
         return
@@ -140,12 +141,15 @@ def _show(changes: dict[str, Any]) -> None:
             ", ".join(table["operations"]),
             table["files_added"],
             table["files_removed"],
+            table["rows_added"],
+            table["rows_removed"],
             table.get("version"),
         )
         for table in changes["tables"]
     ]
-    rows += [(each["name"], f"{each['change']} {each['kind']}", None, None, None) for each in changes["names"]]
-    out.table("", ("name", "change", "#files added", "#files removed", "#version"), rows, empty="no changes")
+    rows += [(each["name"], f"{each['change']} {each['kind']}", *[None] * 5) for each in changes["names"]]
+    columns = ("name", "change", "#files added", "#files removed", "#rows added", "#rows removed", "#version")
+    out.table("", columns, rows, empty="no changes")
 
 
 def _branches(catalog: str) -> str:

@@ -23,7 +23,7 @@ from turnstile.catalog.core.paths import dotted_name
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.log.parquet import UNDECODABLE
-from turnstile.expectations.core.conditions import PREFIX, Expectation, expectations_of
+from turnstile.expectations.core.conditions import PREFIX, Expectation, read_expectations
 from turnstile.expectations.core.row_outcomes import NotEvaluated
 from turnstile.expectations.table_check import TableCheck
 from turnstile.planning.file_rows import ReadBudget
@@ -155,10 +155,9 @@ class Checker:
         expectations: list[Expectation] = []
         problems: list[str] = []
         for properties in table.properties:
-            try:
-                expectations += [each for each in expectations_of(properties) if each not in expectations]
-            except InvalidRequest as error:
-                problems.append(f"'{table.name}': {error.public_message}; {error.remedy}")
+            found, refusals = read_expectations(properties)
+            expectations += [each for each in found if each not in expectations]
+            problems += [f"'{table.name}': {error.public_message}; {error.remedy}" for error in refusals]
         head = table.head
         for problem in dict.fromkeys(problems):
             yield Checked(table.name, head.latest, "", "", "unchecked", True, problem)

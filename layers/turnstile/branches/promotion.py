@@ -35,6 +35,7 @@ from turnstile.branches.core.net_change import (
     commit_lines,
     key_of,
     moved_change,
+    rows_in,
 )
 from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.catalog.branches import TABLES_PER_CHANGE
@@ -76,7 +77,8 @@ class ChangedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         name: without the catalog.
         base, latest: versions of the branch's table: with which its log begins, and the latest.
-        files_added, files_removed: of the net change.
+        files_added, files_removed: of the net change; ``rows_added``, ``rows_removed`` in these
+            files, None where statistics do not say.
         operations: of its commits.
         version: of the catalog's table with the promotion.
     """
@@ -88,6 +90,8 @@ class ChangedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     files_added: int
     files_removed: int
     operations: list[str]
+    rows_added: int | None
+    rows_removed: int | None
     version: int | None = None
 
 
@@ -172,7 +176,9 @@ class Promoter:
             if state and state != _state_of(plan, checker.created):
                 raise _other_state(plan)
             if broken:
-                raise _conflict(msgspec.structs.replace(plan, conflicts=broken), "mend the rows on the branch")
+                raise _conflict(
+                    msgspec.structs.replace(plan, conflicts=broken), "mend the rows on the branch, or its expectations"
+                )
             changed = plan.tables
             if not changed and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
@@ -391,8 +397,21 @@ def _table_change(table: ComparedTable, version: int | None = None) -> ChangedTa
         len(change.added),
         len(change.removed),
         change.operations,
+        _rows_of(change.added.values()),
+        _rows_of(change.removed.values()),
         version,
     )
+
+
+def _rows_of(files: Iterable[Action]) -> int | None:
+    """The rows of files that are not deleted; None where the actions do not say."""
+    total = 0
+    for file in files:
+        rows = rows_in(file)
+        if rows is None:
+            return None
+        total += rows
+    return total
 
 
 def _state_of(plan: Comparison, created: Mapping[str, int]) -> str:
@@ -419,10 +438,11 @@ def _names(plan: Comparison) -> list[ChangedName]:
 
 def _conflict(plan: Comparison, remedy: str = _BEGIN_ANEW) -> StateConflict:
     count = len(plan.conflicts)
+    more = f"; and {count - 3} more" if count > 3 else ""
     problem = f"branch '{plan.base.branch}' cannot be promoted: {'; '.join(plan.conflicts[:3])}"
     return StateConflict(
         ErrorType.BRANCH_CONFLICT,
-        problem[:2_000],
+        problem[:2_000] + more,
         field="branch",
         remedy=remedy,
         conflicts=plan.conflicts[:CONFLICTS_MAX],

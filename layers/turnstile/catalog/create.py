@@ -27,7 +27,7 @@ from turnstile.catalog.core.rows import AWAITED, OPEN, new_staging, use_staging
 from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader, View
-from turnstile.delta.core.content import Content, read_content, rules_of
+from turnstile.delta.core.content import Content, expectation_properties, read_content
 from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
@@ -343,7 +343,7 @@ class Registrar:
 
     def _check_rows(self, described: DeltaMetadata, table: Table, zero: Content) -> None:
         """Raises InvalidCommit for rows of version 0 that break an expectation of the table."""
-        if self._rows_check is None or not rules_of(described.protocol, described.metadata).expects:
+        if self._rows_check is None or not expectation_properties(described.metadata):
             return
         rows = NewRows(described, "", table.location, zero.uses, table.access.owner)
         refusal = self._rows_check.refusal(rows)

@@ -8,7 +8,15 @@ from typing import Final, Protocol
 import msgspec
 
 from turnstile.delta.commits import pieces_of
-from turnstile.delta.core.content import Content, TableRules, Uses, check_uses, read_content, rules_of
+from turnstile.delta.core.content import (
+    Content,
+    TableRules,
+    Uses,
+    check_uses,
+    expectation_properties,
+    read_content,
+    rules_of,
+)
 from turnstile.delta.core.decide import (
     CONTENDED,
     Conflict,
@@ -336,7 +344,9 @@ class Preparer:
                 check_definition(after.protocol, after.metadata)
             rules = rules_of(after.protocol, after.metadata)
             check_uses(content.uses, rules)
-            refusal = self._rows_refusal(request, after, "", content.uses) if rules.expects else None
+            expected = expectation_properties(after.metadata)
+            is_checked = rules.expects or expected != expectation_properties(before.metadata)
+            refusal = self._rows_refusal(request, after, "", content.uses) if is_checked else None
             if refusal is not None:
                 raise refusal
             return after

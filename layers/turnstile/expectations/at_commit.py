@@ -22,20 +22,31 @@ import msgspec
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log.parquet import UNDECODABLE, has_parquet
 from turnstile.delta.prepare import NewRows
-from turnstile.expectations.core.by_statistics import undecided
-from turnstile.expectations.core.conditions import EveryRow, Expectation, expectations_of
+from turnstile.expectations.core.by_statistics import is_broken, undecided_predicates
+from turnstile.expectations.core.conditions import (
+    Condition,
+    EveryRow,
+    Expectation,
+    Freshness,
+    NullFraction,
+    Unique,
+    expectations_of,
+)
 from turnstile.planning.core.predicates import Predicate, TableColumns
 from turnstile.planning.core.sql import predicate_parser
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import ExpectationBroken, InvalidRequest, StorageFault, Throttled
 from turnstile.store.ports import Storages
 from turnstile.store.shares import Shares
+from turnstile_predicates.predicates import has_unknown
 
 READ_BYTES: Final = 32 * 1024 * 1024
 """Of the files of one commit."""
 FILES_MAX: Final = 10_000
 """New files of a commit whose statistics are looked at."""
 _TABLES: Final = 1_000
+_NAMED: Final = 3
+"""Expectations that a refusal names."""
 _AT_ONCE: Final = 4
 _OF_A_PRINCIPAL: Final = 2
 _RETRY_MS: Final = 500
@@ -79,7 +90,7 @@ class CommitCheck:
         try:
             table = self._expectations(rows)
         except InvalidRequest as error:
-            return ExpectationBroken(error.public_message, field="metaData", remedy=error.remedy)
+            return ExpectationBroken(error.public_message, field="metaData.configuration", remedy=error.remedy)
         check = _Check(self._storages, rows, table.columns, self._shares)
         try:
             outcomes = check.outcomes([predicate for _, predicate in table.predicates])
@@ -87,25 +98,33 @@ class CommitCheck:
             return error
         finally:
             check.close()
+        problems: list[str] = []
+        remedy: str | None = None
         for (expectation, _), outcome in zip(table.predicates, outcomes, strict=True):
             said = f"expectation '{expectation.name}' ({expectation.text[:200]})"
             if isinstance(outcome, str):
-                return ExpectationBroken(f"{said} is broken: {outcome}", field="add")
-            if outcome is None:
+                problems.append(f"{said} is broken: {outcome}")
+            elif outcome is None:
                 continue
-            if expectation.unchecked == "refuse":
-                problem = f"{said} could not be checked: {outcome.reason}"
-                return ExpectationBroken(problem, field="add", remedy=outcome.remedy)
-            self._on_unchecked(rows.location, f"{said} was not checked: {outcome.reason}")
-        return None
+            elif expectation.unchecked == "refuse":
+                problems.append(f"{said} could not be checked: {outcome.reason}")
+                remedy = outcome.remedy
+            else:
+                self._on_unchecked(rows.location, f"{said} was not checked: {outcome.reason}")
+        if not problems:
+            return None
+        more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+        return ExpectationBroken("; ".join(problems[:_NAMED]) + more, field="add", remedy=remedy)
 
     def _expectations(self, rows: NewRows) -> _TableExpectations:
         """The expectations of a table. Raises InvalidRequest for a property that is none."""
-        found = self._tables.get(rows.metadata) if rows.metadata else None
+        if not rows.metadata:
+            _check_properties(rows.table)
+            return _expectations_of(rows.table)
+        found = self._tables.get(rows.metadata)
         if found is None:
             found = _expectations_of(rows.table)
-            if rows.metadata:
-                self._tables.put(rows.metadata, found)
+            self._tables.put(rows.metadata, found)
         return found
 
 
@@ -129,7 +148,7 @@ class _Check:
         left = [predicate for predicate in predicates if not isinstance(predicate, InvalidRequest)]
         open_ones: list[Predicate] = []
         for file in files:
-            found = undecided(left, self._schema, file)
+            found = undecided_predicates(left, self._schema, file)
             open_ones += found
             left = [predicate for predicate in left if predicate not in found]
             if not left:
@@ -138,9 +157,17 @@ class _Check:
         return [
             Unchecked(predicate.public_message, predicate.remedy or Unchecked.remedy)
             if isinstance(predicate, InvalidRequest)
-            else read.get(predicate)
+            else self._sure(predicate, files, read.get(predicate))
             for predicate in predicates
         ]
+
+    def _sure(self, predicate: Predicate, files: Sequence[Mapping[str, Any]], outcome: _Outcome) -> _Outcome:
+        """The outcome; for a predicate that is not checked, that it is broken where statistics show
+        it."""
+        if not isinstance(outcome, Unchecked):
+            return outcome
+        broken = sum(is_broken(predicate, self._schema, file) for file in files)
+        return f"by the statistics of {broken} of {len(files)} files" if broken else outcome
 
     def close(self) -> None:
         """Ends the share of the principal."""
@@ -181,3 +208,28 @@ def _expectations_of(table: DeltaMetadata) -> _TableExpectations:
             else:
                 predicates.append((expectation, predicate))
     return _TableExpectations(columns, predicates)
+
+
+def _check_properties(table: DeltaMetadata) -> None:
+    """Raises InvalidRequest for an expectation whose text, column or type does not fit the table.
+    Call it when an expectation is set."""
+    columns = TableColumns(table.metadata)
+    for expectation in expectations_of(table.metadata.get("configuration") or {}):
+        try:
+            _check_condition(expectation.condition, columns)
+        except InvalidRequest as error:
+            problem = f"expectation '{expectation.name}' ({expectation.text[:200]}): {error.public_message}"
+            raise InvalidRequest(problem, field="properties", remedy=error.remedy) from None
+
+
+def _check_condition(condition: Condition, columns: TableColumns) -> None:
+    match condition:
+        case EveryRow(predicate=text):
+            if has_unknown(predicate_parser(text)(columns)):
+                problem = "it compares values whose order is not known, or that no value of the column equals"
+                raise InvalidRequest(problem, remedy="compare a column of numbers, texts, dates or times")
+        case NullFraction(column=name) | Freshness(column=name):
+            columns.find_column(name)
+        case Unique(columns=names):
+            for name in names:
+                columns.find_column(name)

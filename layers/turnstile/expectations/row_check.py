@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.expectations.core.by_statistics import undecided
+from turnstile.expectations.core.by_statistics import undecided_predicates
 from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
 from turnstile.planning.core.predicates import Predicate, TableColumns, columns_of
 from turnstile.planning.core.shown_rows import shown_rows
@@ -83,12 +83,13 @@ class RowCheck:
     def problems(
         self, predicates: Sequence[Predicate], files: Sequence[Mapping[str, Any]]
     ) -> list[str | NotEvaluated | None]:
-        """Returns for each predicate how many rows of ``files``, actions ``add``, do not satisfy it,
-        with examples; None if all do, or why it cannot be evaluated. A file is read once for all
-        predicates. Raises TableError, and pyarrow's exceptions for a file that cannot be read."""
+        """Returns for each predicate how many rows of ``files``, actions ``add``, do not satisfy
+        it, with examples; None if all do, or why it cannot be evaluated. A file is read once for
+        all predicates. Raises TableError, and pyarrow's exceptions for a file that cannot be read.
+        """
         found = [_Found(predicate) for predicate in predicates]
         for body in files:
-            left = undecided([one.predicate for one in found if one.is_open], self.columns.schema, body)
+            left = undecided_predicates([one.predicate for one in found if one.is_open], self.columns.schema, body)
             if left:
                 self._look_into(msgspec.convert(body, Add), [one for one in found if one.predicate in left])
         return [one.problem(len(files)) for one in found]

@@ -65,6 +65,7 @@ CHANGING: Final = msgspec.structs.replace(CONTENDED, remedy="send the same reque
 """The refusal after the last attempt; nothing was added."""
 
 _ATTEMPTS: Final = 5
+_BROKEN: Final = "correct the rows and send them again: none of this request was added, nor set apart"
 PROBLEMS: Final = 10
 """Rejected rows that the answer to a request shows."""
 _TURN_BYTES: Final = 8 * 1024 * 1024
@@ -308,7 +309,8 @@ def _commit(tools: Tools, head: TableHead, definition: Definition, judged: Seque
         _settle_taken(tools, head, taken, txn, judged)
         return
     except ExpectationBroken as error:
-        _commit_half(tools, head, definition, judged, error)
+        broken = ExpectationBroken(error.message, field="body", remedy=_BROKEN)
+        _commit_half(tools, head, definition, judged, broken)
         return
     except TurnstileError as error:
         table_id = _rejected_table_in(error, rejected)

@@ -664,4 +664,5 @@ def test_i28_a_promotion_of_a_state_promotes_no_other_changes(site: PlansApi) ->
     answer = site.http.post(promote, {"state": state})
     assert answer.status == 200, answer.text
     assert names(site) == ["made", "of_main", "t"]
-    refused(site.http.post(promote, {"state": 1}), 400, "InvalidRequest", "state")
+    for state in (1, ""):
+        refused(site.http.post(promote, {"state": state}), 400, "InvalidRequest", "state")

@@ -28,7 +28,7 @@ def test_a_check_shows_each_outcome_and_fails_where_one_refuses_a_promotion() ->
     for checks, exit in (
         ([], 0),
         ([check("passed"), check("unchecked", problem="no statistics")], 0),
-        ([check("passed"), check("broken", refuses=True, problem="2 rows in 1 of 1 files")], 1),
+        ([check("passed"), check("broken", refuses=True, problem="2 rows in 1 of 1 files")], 4),
     ):
         with service(diff(*checks)) as canned:
             shown = run("branch", "check", "main", "dev", "--url", canned.url)

@@ -20,6 +20,7 @@ from turnstile_server import Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("note", pa.string())])
 POSITIVE = {"turnstile.expect.positive": "amount >= 0", "turnstile.expect.positive.on": "commit"}
+LIKE = {"turnstile.expect.mail": "note LIKE '%@_%'", "turnstile.expect.mail.on": "commit"}
 LONG = {"turnstile.expect.short": "note < 'x'", "turnstile.expect.short.on": "commit"}
 """Statistics keep the first characters of a text, so they do not decide for long ones."""
 
@@ -66,6 +67,14 @@ def test_i29_files_are_read_where_statistics_do_not_decide(lake: Lake) -> None:
     with pytest.raises(ApiError, match="1 rows in 1 of 1 files"):
         notes.append(rows((2, 1.0, "a" * 100), (3, 1.0, "z" * 100)))
     assert ids(notes) == [1]
+
+
+def test_i29_a_pattern_is_decided_by_the_rows(lake: Lake) -> None:
+    mails = table(lake, LIKE)
+    mails.append(rows((1, 1.0, "a@b")))
+    with pytest.raises(ApiError, match="2 rows in 1 of 1 files"):
+        mails.append(rows((2, 1.0, "c@d"), (3, 1.0, "c@"), (4, 1.0)))
+    assert ids(mails) == [1]
 
 
 def test_i29_rows_from_before_are_checked_when_their_file_is_written_anew(lake: Lake, server: Server) -> None:

@@ -99,7 +99,7 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "createSnapshot": history.NewSnapshot,
     "createBranch": branches.NewBranch,
     "renewBranch": branches.Renewal,
-    "promoteBranch": branches.NoMembers,
+    "promoteBranch": branches.Promotion,
     "resetCatalog": history.Reset,
     "clone": history.Clone,
     "createRef": references.NewRef,

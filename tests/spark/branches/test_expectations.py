@@ -9,7 +9,7 @@ import pytest
 PROPERTIES = "'turnstile.expect.positive' = 'id >= 0', 'turnstile.expect.positive.on' = 'commit'"
 
 
-def test_i29_statements_with_rows_that_break_an_expectation_are_refused(sql: Any, name: str) -> None:
+def test_i29_statements_with_rows_that_break_an_expectation_are_refused(lake: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} (id BIGINT) TBLPROPERTIES ({PROPERTIES})")
     sql(f"INSERT INTO lake.{name} SELECT id FROM range(4)")
     for statement in (

@@ -284,13 +284,17 @@ def test_i2_a_commit_is_judged_by_what_it_needs_of_its_table() -> None:
 
     cdc = {"cdc": {"path": "c", "partitionValues": {"p": None}, "size": 1, "dataChange": False}}
     assert uses() == Uses()
-    assert uses(delta.add("f", baseRowId=0, defaultRowCommitVersion=1)) == Uses(
-        frozenset({frozenset()}), frozenset({"rowTracking"})
-    )
+    tracked = uses(delta.add("f", baseRowId=0, defaultRowCommitVersion=1))
+    assert (tracked.partitions, tracked.features) == ({frozenset()}, {"rowTracking"})
+    assert (tracked.untracked, tracked.values) == (None, frozenset())
     assert uses(delta.add("f", baseRowId=0)).untracked == "f", "both, or the add is not tracked"
     assert uses(delta.add("f", defaultRowCommitVersion=0)).untracked == "f"
     assert uses(delta.add("f"), delta.add("g")).untracked == "f", "the first one is named"
     assert uses(cdc) == Uses(frozenset({frozenset({"p"})}), frozenset({"changeDataFeed"}))
+    files = [file.path for file in uses(delta.add("f"), delta.add("g", dataChange=False), delta.add("h")).files]
+    assert files == ["f", "h"], "a rewrite brings no new rows"
+    removed = {"remove": {**REMOVED, "path": "f"}}
+    assert uses(delta.add("f", deletionVector=VECTOR), removed).files == (), "nor does a deletion vector"
     assert uses({"remove": REMOVED | {"deletionVector": VECTOR}}).features == {"deletionVectors"}
     assert uses(MARK).features == {"domainMetadata", "rowTracking"}
     assert uses(domain("", removed=True)).features == {"domainMetadata"}, "a table may leave row tracking"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from chalice.app import Blueprint
@@ -50,7 +50,7 @@ class Renewal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST .../promote``; ``state``: of the changes that were looked at."""
 
-    state: str | None = None
+    state: Annotated[str, msgspec.Meta(min_length=1)] | None = None
 
 
 class BranchList(msgspec.Struct, frozen=True):

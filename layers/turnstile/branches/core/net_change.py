@@ -110,6 +110,17 @@ def key_of(body: Action) -> FileKey:
     return str(body["path"]), vector_id(None if vector is None else msgspec.convert(vector, DeletionVector))
 
 
+def rows_in(body: Action) -> int | None:
+    """Returns the rows of a file that are not deleted, by an ``add`` or ``remove``; None where it
+    has no statistics."""
+    try:
+        rows = msgspec.json.decode(body.get("stats") or "{}").get("numRecords")
+    except (msgspec.DecodeError, AttributeError):
+        rows = None
+    vector = body.get("deletionVector")
+    return rows - int(vector["cardinality"] if vector else 0) if type(rows) is int else None
+
+
 def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
     """Returns the reason why the change of a branch cannot be put on top of what the catalog's
     table ``name`` got since the branch's base; None if it can. ``branch`` has the paths of the

@@ -55,6 +55,8 @@ requests keep them apart (I26), so the HEAD does not count them as streaming app
 
 EXPECTATION: Final = "turnstile.expect."
 """The beginning of the properties with expectations (``expectations.core.conditions``)."""
+EXPECTATION_STEM: Final = "turnstile.expect"
+"""The beginning of names that are expectations, or meant to be, in small letters."""
 ON_COMMIT: Final = ".on"
 """The end of the property that says whether commits are checked."""
 
@@ -106,6 +108,12 @@ def rules_of(protocol: Definition, metadata: Definition) -> TableRules:
     suspended = configuration.get(_SUSPENDED, "").lower() == "true"
     expects = any(name.startswith(EXPECTATION) and name.endswith(ON_COMMIT) for name in configuration)
     return TableRules(partitions, features, "rowTracking" in features and not suspended, expects)
+
+
+def expectation_properties(metadata: Definition) -> dict[str, str]:
+    """The properties of a table that are expectations, or meant to be."""
+    configuration = metadata.get("configuration") or {}
+    return {key: value for key, value in configuration.items() if key.lower().startswith(EXPECTATION_STEM)}
 
 
 def _name_in_actions(field: Field, configuration: dict[str, str]) -> str:
@@ -245,12 +253,16 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
     features = _features(removes, cdcs, domains) if removes or cdcs or domains else set[str]()
     counted = True
     partitioned = bool(cdcs)
+    rewritten = {remove.path for remove in removes} if removes else ()
+    new_files: list[Add] = []
     for add in adds:  # no calls but one: this is what a commit of many files waits for
         records = records_of(add)
         if records is None:
             counted = False
         else:
             rows += records
+        if add.dataChange and add.path not in rewritten:
+            new_files.append(add)
         if add.deletionVector is not None:
             appends = False
             features.add("deletionVectors")
@@ -266,8 +278,7 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
             features.add("rowTracking")
         if untracked is None and (add.baseRowId is None or add.defaultRowCommitVersion is None):
             untracked = add.path
-    rewritten = {remove.path for remove in removes}
-    files = tuple(add for add in adds if add.dataChange and add.path not in rewritten)
+    files = tuple(new_files)
     if partitioned:
         uses = Uses(_partitions(adds, cdcs), frozenset(features), untracked, _values(adds, cdcs), files, whole)
     else:

@@ -22,13 +22,14 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.delta.core.content import EXPECTATION as PREFIX
+from turnstile.delta.core.content import EXPECTATION_STEM as STEM
 from turnstile.delta.core.content import ON_COMMIT as _ON
 from turnstile.delta.core.metadata import interval_ms
 from turnstile.store.core.errors import InvalidRequest
 
 __all__ = [
     "MAX_EXPECTATIONS", "PREFIX", "Condition", "EveryRow", "Expectation", "Freshness", "NullFraction", "RowCount",
-    "Unique", "expectations_of",
+    "Unique", "expectations_of", "read_expectations",
 ]  # fmt: skip
 
 MAX_EXPECTATIONS: Final = 50
@@ -41,6 +42,12 @@ _BETWEEN: Final = re.compile(rf"row_count\s+between\s+{_NUMBER}\s+and\s+{_NUMBER
 _FRACTION: Final = re.compile(rf"null_fraction\s*\(([^()]+)\)\s*(<=|<|=)\s*{_NUMBER}", re.IGNORECASE)
 _FRESHNESS: Final = re.compile(r"freshness\s*\(([^()]+)\)\s*(<=|<)\s*(interval\s.+)", re.IGNORECASE)
 _UNIQUE: Final = re.compile(r"unique\s*\(([^()]+)\)", re.IGNORECASE)
+_FORMS: Final = {
+    "unique(": "unique(id), or unique(a, b)",
+    "null_fraction(": "null_fraction(email) < 0.01, or <= or =",
+    "freshness(": "freshness(ts) < interval 1 day, or <=; weeks, days, hours, minutes or seconds",
+}
+"""Beginnings of conditions that no predicate has, with their forms."""
 _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -111,19 +118,44 @@ class Expectation(msgspec.Struct, frozen=True):
     at_commit: bool = False
 
 
-def expectations_of(properties: Mapping[str, str]) -> list[Expectation]:
-    """Returns the expectations among the properties of a table, by name. Raises InvalidRequest for
-    a property that is none."""
+def read_expectations(properties: Mapping[str, str]) -> tuple[list[Expectation], list[InvalidRequest]]:
+    """Returns the expectations among the properties of a table, by name, and a refusal for each
+    property that is none."""
     given = {key.removeprefix(PREFIX): value for key, value in properties.items() if key.startswith(PREFIX)}
     names = sorted(key for key in given if not key.endswith((_UNCHECKED, _ON)))
     if len(names) > MAX_EXPECTATIONS:
         problem = f"the table has {len(names)} expectations"
-        raise InvalidRequest(problem, field="properties", remedy=f"keep {MAX_EXPECTATIONS}")
-    for key in given:
+        return [], [InvalidRequest(problem, field="properties", remedy=f"a table has {MAX_EXPECTATIONS} at most")]
+    found: list[Expectation] = []
+    refusals = [
+        _refusal("", f"is misspelled: {key[:100]!r}", f"write {PREFIX}<name>") for key in _similar_names(properties)
+    ]
+    for key in sorted(given):
         name = key.removesuffix(_UNCHECKED).removesuffix(_ON)
-        if not _NAME.fullmatch(name) or name not in given:
-            raise _refusal(key, "is no expectation", "name it with letters, digits, _ and -")
-    return [_expectation(name, given) for name in names]
+        if not _NAME.fullmatch(name):
+            refusals.append(_refusal(key, "is no expectation", "name it with letters, digits, _ and -"))
+        elif name not in given:
+            refusals.append(_refusal(key, f"belongs to no expectation '{name}'", f"set {PREFIX}{name}, too"))
+        elif key == name:
+            try:
+                found.append(_expectation(name, given))
+            except InvalidRequest as error:
+                refusals.append(error)
+    return found, refusals
+
+
+def expectations_of(properties: Mapping[str, str]) -> list[Expectation]:
+    """Returns the expectations among the properties of a table, by name. Raises InvalidRequest for
+    a property that is none."""
+    found, refusals = read_expectations(properties)
+    if refusals:
+        raise refusals[0]
+    return found
+
+
+def _similar_names(properties: Mapping[str, str]) -> list[str]:
+    """The properties with names that are nearly those of expectations."""
+    return [key for key in properties if key.lower().startswith(STEM) and not key.startswith(PREFIX)]
 
 
 def _expectation(name: str, given: Mapping[str, str]) -> Expectation:
@@ -136,7 +168,7 @@ def _expectation(name: str, given: Mapping[str, str]) -> Expectation:
         raise _refusal(name + _ON, f"is {on[:50]!r}", "set it to promote or commit")
     if on == "commit" and not isinstance(condition, EveryRow):
         problem = f"is commit, and '{given[name][:100]}' is about the whole table"
-        raise _refusal(name + _ON, problem, "remove it: it is checked before a branch is promoted")
+        raise _refusal(name + _ON, problem, f"remove '{PREFIX}{name}{_ON}': promotions of branches check it")
     return Expectation(
         name, given[name], condition, "allow" if unchecked == "allow" else "refuse", at_commit=on == "commit"
     )
@@ -145,10 +177,14 @@ def _expectation(name: str, given: Mapping[str, str]) -> Expectation:
 def _condition(name: str, text: str) -> Condition:
     text = text.strip()
     if found := _BETWEEN.fullmatch(text):
+        if float(found[1]) > float(found[2]):
+            raise _refusal(name, f"is {text!r}, which no table satisfies", "write the smaller number first")
         return RowCount(((">=", float(found[1])), ("<=", float(found[2]))))
     if found := _COUNT.fullmatch(text):
         return RowCount(((found[1], float(found[2])),))
     if found := _FRACTION.fullmatch(text):
+        if float(found[3]) > 1:
+            raise _refusal(name, f"is {text!r}, which every table satisfies", "write a number from 0 to 1")
         return NullFraction(found[1].strip(), found[2], float(found[3]))
     if found := _UNIQUE.fullmatch(text):
         return Unique(tuple(name.strip() for name in found[1].split(",")))
@@ -157,6 +193,10 @@ def _condition(name: str, text: str) -> Condition:
         if most is None:
             raise _refusal(name, f"has no interval: {found[3][:50]!r}", "write interval 1 day, or 12 hours")
         return Freshness(found[1].strip(), found[2], most)
+    if form := next((form for start, form in _FORMS.items() if text.lower().startswith(start)), None):
+        raise _refusal(name, f"is {text[:100]!r}", f"write {form}")
+    if not text:
+        raise _refusal(name, "is empty", "write a predicate, such as amount >= 0")
     return EveryRow(text)
 
 

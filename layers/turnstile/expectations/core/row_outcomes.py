@@ -17,6 +17,7 @@ from turnstile_predicates.predicates import (
     In,
     IsNull,
     Kind,
+    Like,
     Not,
     Or,
     Predicate,
@@ -52,16 +53,21 @@ def evaluate(predicate: Predicate, column_of: ColumnOf, rows: int) -> pa.Array:
         case IsNull(column=column):
             return pc.is_null(column_of(column)[1])
         case StartsWith(column=column, prefix=prefix):
-            kind, values = column_of(column)
-            if kind != "string":
-                raise NotEvaluated(str(predicate))
-            return pc.starts_with(values, prefix)
+            return pc.starts_with(_texts(predicate, *column_of(column)), prefix)
+        case Like(column=column, pattern=pattern):
+            return pc.match_like(_texts(predicate, *column_of(column)), pattern)
         case Comparison():
             return _comparison(predicate, *column_of(predicate.column))
         case In(column=column, values=listed):
             parts = tuple(Comparison(column, "=", value) for value in listed)
             return evaluate(Or(parts), column_of, rows)
-    raise NotEvaluated("a part that bounds of files cannot decide, as a LIKE with a wildcard inside")
+    raise NotEvaluated("a part that compares with a value of another type, or in an order that is not known")
+
+
+def _texts(predicate: Predicate, kind: Kind | None, values: pa.Array) -> pa.Array:
+    if kind != "string":
+        raise NotEvaluated(str(predicate))
+    return values
 
 
 def _comparison(predicate: Comparison, kind: Kind | None, values: pa.Array) -> pa.Array:

@@ -41,6 +41,7 @@ from turnstile_predicates.predicates import (
     In,
     IsNull,
     Kind,
+    Like,
     Not,
     Or,
     Predicate,
@@ -51,8 +52,8 @@ from turnstile_predicates.predicates import (
 )
 
 __all__ = [
-    "TRUE", "UNKNOWN", "And", "Column", "Comparison", "In", "IsNull", "Kind", "Not", "Operator", "Or", "Predicate",
-    "StartsWith",
+    "TRUE", "UNKNOWN", "And", "Column", "Comparison", "In", "IsNull", "Kind", "Like", "Not", "Operator", "Or",
+    "Predicate", "StartsWith",
     "TableColumns", "TypedColumn", "Value", "columns_of", "outcomes",
 ]  # fmt: skip
 
@@ -117,14 +118,14 @@ class TypedColumn(msgspec.Struct, frozen=True):
         return StartsWith(self.name, prefix)
 
     def like(self, pattern: str) -> Predicate:
-        """Returns ``column LIKE pattern``, as far as bounds can decide it: by the part before the
-        first wildcard. Raises as ``starts_with``."""
+        """Returns ``column LIKE pattern``; bounds decide the part before the first wildcard. Raises
+        as ``starts_with``."""
         wildcard = _WILDCARDS.search(pattern)
         prefix = self.starts_with(pattern if wildcard is None else pattern[: wildcard.start()])
         if wildcard is None:
             return self.compare("=", pattern)
         rest = pattern[wildcard.start() :]
-        return prefix if set(rest) == {"%"} else And((prefix, UNKNOWN))
+        return prefix if set(rest) == {"%"} else And((prefix, Like(self.name, pattern)))
 
     @property
     def display_name(self) -> str:

@@ -142,7 +142,7 @@ class ExpectationBroken(InvalidCommit):
     """The rows of a commit break an expectation of the table, or it cannot be checked (I29)."""
 
     type = ErrorType.EXPECTATION_BROKEN
-    usual_remedy = "mend the rows and write them again, or change the expectation"
+    usual_remedy = "mend the rows, also old ones of a file that this commit writes anew, or change the expectation"
 
 
 class UnsupportedTable(TurnstileError):
