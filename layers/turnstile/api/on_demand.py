@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from turnstile.catalog.core.branches import BranchTables, no_own_log
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
-from turnstile.store.core.errors import InvalidCommit, Throttled
 from turnstile.store.ports import Storages
 
 if TYPE_CHECKING:
     from turnstile.catalog.reader import CatalogReader
     from turnstile.catalog.services import CatalogServices
     from turnstile.delta.metadata import MetadataStore
-    from turnstile.delta.prepare import NewRows, RowsCheck
+    from turnstile.delta.prepare import NewRows, Refusal, RowsCheck
     from turnstile.delta.publish import Publisher
     from turnstile.store.ports import World
 
@@ -73,7 +72,7 @@ class CheckWithPredicates:
     def __init__(self, storages: Storages) -> None:
         self._storages = storages
 
-    def refusal(self, rows: NewRows) -> InvalidCommit | Throttled | None:
+    def refusal(self, rows: NewRows) -> Refusal | None:
         """As ``RowsCheck``."""
         return self._check.refusal(rows)
 

@@ -108,10 +108,14 @@ class NewRows(msgspec.Struct, frozen=True):
     principal: str
 
 
+Refusal = InvalidCommit | Throttled | StorageFault
+"""The refusal of a commit that does not fit its table, or that is to be sent again."""
+
+
 class RowsCheck(Protocol):
     """Checks the new rows of commits by the expectations of their tables (I29)."""
 
-    def refusal(self, rows: NewRows) -> InvalidCommit | Throttled | None:
+    def refusal(self, rows: NewRows) -> Refusal | None:
         """Returns why a commit with these rows is refused; None if it is not."""
 
 
@@ -307,7 +311,7 @@ class Preparer:
 
     def _misfit(
         self, request: CommitRequest, catalog: str, metadata: str, proposal: Proposal, uses: Uses
-    ) -> InvalidCommit | Throttled | None:
+    ) -> Refusal | None:
         """Why a commit does not fit a table with this metadata; None if it does."""
         rules = self._rules.get(metadata)
         if rules is None:
@@ -325,9 +329,7 @@ class Preparer:
             return None
         return self._rows_refusal(request, self._metadata.get(catalog, metadata), metadata, uses)
 
-    def _rows_refusal(
-        self, request: CommitRequest, table: DeltaMetadata, metadata: str, uses: Uses
-    ) -> InvalidCommit | Throttled | None:
+    def _rows_refusal(self, request: CommitRequest, table: DeltaMetadata, metadata: str, uses: Uses) -> Refusal | None:
         if self._rows_check is None or request.checked:
             return None
         location = self.heads.facts(request.table_id).location

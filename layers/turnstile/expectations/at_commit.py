@@ -21,7 +21,7 @@ import msgspec
 
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log.parquet import UNDECODABLE, has_parquet
-from turnstile.delta.prepare import NewRows
+from turnstile.delta.prepare import NewRows, Refusal
 from turnstile.expectations.core.by_statistics import is_broken, undecided_predicates
 from turnstile.expectations.core.conditions import (
     Condition,
@@ -84,9 +84,10 @@ class CommitCheck:
         self._tables = Lru[str, _TableExpectations](_TABLES)
         self._shares = Shares(_AT_ONCE, _OF_A_PRINCIPAL)
 
-    def refusal(self, rows: NewRows) -> ExpectationBroken | Throttled | None:
+    def refusal(self, rows: NewRows) -> Refusal | None:
         """Returns why a commit with these rows is refused; None if it is not. Throttled: the
-        principal, or all principals, have too many files read at once."""
+        principal, or all principals, have too many files read at once; StorageFault: a file could
+        not be read this time."""
         try:
             table = self._expectations(rows)
         except InvalidRequest as error:
@@ -94,7 +95,7 @@ class CommitCheck:
         check = _Check(self._storages, rows, table.columns, self._shares)
         try:
             outcomes = check.outcomes([predicate for _, predicate in table.predicates])
-        except Throttled as error:
+        except (Throttled, StorageFault) as error:
             return error
         finally:
             check.close()
@@ -140,7 +141,7 @@ class _Check:
 
     def outcomes(self, predicates: Sequence[Predicate | InvalidRequest]) -> list[_Outcome]:
         """Returns for each predicate how the rows break it; None if all satisfy it; or why it is
-        not checked. Raises Throttled."""
+        not checked. Raises Throttled and StorageFault."""
         uses = self._rows.uses
         if not uses.whole or len(uses.files) > FILES_MAX:
             return [Unchecked(f"the commit has more than {FILES_MAX} new files") for _ in predicates]
@@ -190,7 +191,7 @@ class _Check:
         check = RowCheck(self._storages, ReadBudget(READ_BYTES, small_files=True), rows.location, rows.table)
         try:
             found = check.problems(predicates, files)
-        except (InvalidRequest, TableError, StorageFault, *UNDECODABLE) as error:
+        except (InvalidRequest, TableError, *UNDECODABLE) as error:
             return [Unchecked(str(error)[:300]) for _ in predicates]
         return [Unchecked(str(each)) if isinstance(each, Exception) else each for each in found]
 

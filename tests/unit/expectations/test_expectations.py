@@ -39,7 +39,7 @@ from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
 from turnstile.expectations.row_check import RowCheck
 from turnstile.expectations.table_check import TableCheck
 from turnstile.planning.file_rows import ReadBudget
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.errors import InvalidRequest, StorageFault
 from turnstile_predicates.predicates import (
     FALSE,
     NULL,
@@ -422,6 +422,17 @@ def test_i29_a_file_that_is_gone_is_not_checked_unless_its_statistics_show_a_bad
     found = commits.refusal({**commits.lake.add(None, None), "path": "gone.parquet"})
     assert str(found).count("is broken: by the statistics") == 2
     assert commits.refusal({**commits.lake.add(-1, 2, deleted=(0,)), "path": "gone.parquet"}) is None
+
+
+def test_i29_a_file_that_cannot_be_read_this_time_is_no_reason_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = Commits(positive="id > 0", positive__unchecked="allow")
+
+    def fail(*_: Any) -> Any:
+        raise StorageFault("slow down")
+
+    monkeypatch.setattr(RowCheck, "read", fail)
+    assert commits.refusal(commits.lake.add(1, stats=False)) == "StorageFault: slow down"
+    assert commits.refusal(commits.lake.add(1)) is None and not commits.let_through
 
 
 def test_i29_a_refusal_names_three_expectations() -> None:
