@@ -487,6 +487,40 @@ def test_i29_of_a_commit_that_is_not_read_whole_no_rows_are_known() -> None:
     assert commits.refusal(*many[:-1]) is None
 
 
+PREDICATES: dict[str, Any] = {
+    "id >= 0": lambda value: value is not None and value >= 0,
+    "id IS NOT NULL": lambda value: value is not None,
+    "id IN (1, 2) OR id < 0": lambda value: value is not None and (value in {1, 2} or value < 0),
+    "NOT (id BETWEEN 0 AND 1)": lambda value: value is not None and not 0 <= value <= 1,
+    "id <=> NULL OR s LIKE '%x'": lambda _: True,
+}
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=4), st.booleans(), st.booleans()),
+        min_size=1,
+        max_size=3,
+    ),
+    st.lists(st.sampled_from(sorted(PREDICATES)), min_size=1, max_size=3, unique=True),
+)
+@settings(max_examples=examples(80), deadline=None)
+def test_i29_a_commit_is_refused_exactly_if_a_new_row_breaks_an_expectation(
+    files: list[tuple[list[int | None], bool, bool]], predicates: list[str]
+) -> None:
+    commits = Commits(**{f"e{at}": text for at, text in enumerate(predicates)})
+    bodies = []
+    there: list[int | None] = []
+    for ids, stats, deletes in files:
+        bodies.append(commits.lake.add(*ids, stats=stats, deleted=(0,) if deletes else ()))
+        there += ids[1:] if deletes else ids
+    broken = {text: sum(not PREDICATES[text](id) for id in there) for text in predicates}
+    found = commits.refusal(*bodies)
+    assert (found is not None) == any(broken.values()), (found, broken)
+    for text, count in broken.items():
+        assert (f"({text}) is broken: {count} rows in " in str(found)) == (count > 0)
+
+
 def test_i29_files_are_read_once_for_all_expectations_of_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     commits = Commits(few="id < 3", odd="s LIKE '%x' AND id > 0", positive="id > 0")
     files = [commits.lake.add(1, 2, stats=False), commits.lake.add(2, 7, -1, stats=False)]
