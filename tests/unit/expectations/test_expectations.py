@@ -25,6 +25,7 @@ from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.prepare import NewRows
 from turnstile.expectations import at_commit, row_check
 from turnstile.expectations.at_commit import CommitCheck
+from turnstile.expectations.core.by_statistics import is_broken
 from turnstile.expectations.core.conditions import (
     EveryRow,
     Expectation,
@@ -38,6 +39,8 @@ from turnstile.expectations.core.conditions import (
 from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
 from turnstile.expectations.row_check import RowCheck
 from turnstile.expectations.table_check import TableCheck
+from turnstile.planning.core.predicates import TableColumns
+from turnstile.planning.core.sql import predicate_parser
 from turnstile.planning.file_rows import ReadBudget
 from turnstile.store.core.errors import InvalidRequest, StorageFault
 from turnstile_predicates.predicates import (
@@ -113,6 +116,12 @@ def test_other_properties_under_the_prefix_are_refused(properties: dict[str, str
 )
 def test_bounds_of_row_counts(condition: RowCount, holds: list[bool]) -> None:
     assert [condition.holds(rows) for rows in range(5)] == holds
+
+
+def test_bounds_that_mean_something_are_taken() -> None:
+    assert len(expectations_of({f"turnstile.expect.e{number}": "x > 1" for number in range(50)})) == 50
+    for text in ("row_count between 5 and 5", "null_fraction(x) <= 1", "null_fraction(x) < 0.999"):
+        assert len(expectations_of({"turnstile.expect.e": text})) == 1
 
 
 def test_a_predicate_may_be_checked_at_each_commit_and_others_may_not() -> None:
@@ -435,10 +444,80 @@ def test_i29_a_file_that_cannot_be_read_this_time_is_no_reason_to_give_up(monkey
     assert commits.refusal(commits.lake.add(1)) is None and not commits.let_through
 
 
-def test_i29_a_refusal_names_three_expectations() -> None:
-    commits = Commits(**{f"e{number}": f"id > {number}" for number in range(5)})
+@pytest.mark.parametrize(("broken", "more"), [(3, ""), (5, "; and 2 more")])
+def test_i29_a_refusal_names_three_expectations(broken: int, more: str) -> None:
+    commits = Commits(**{f"e{number}": f"id > {number}" for number in range(broken)})
     found = str(commits.refusal(commits.lake.add(-1)))
-    assert found.count("is broken") == 3 and found.endswith("; and 2 more")
+    assert found.count("is broken") == 3 and found.endswith("}" + more)
+
+
+def test_i29_expectations_of_promotions_are_not_checked_at_commits() -> None:
+    commits = Commits(now="id > 0")
+    given = {**commits.metadata.metadata["configuration"], "turnstile.expect.later": "id > 5"}
+    metadata = {**commits.metadata.metadata, "configuration": given}
+    commits.metadata = msgspec.structs.replace(commits.metadata, metadata=metadata)
+    assert commits.refusal(commits.lake.add(1)) is None
+    assert "'now'" in str(commits.refusal(commits.lake.add(0)))
+    metadata["configuration"] = None
+    table = msgspec.structs.replace(commits.metadata, metadata=metadata)
+    assert commits.check.refusal(NewRows(table, "m2", commits.lake.table.location, Uses(), "")) is None
+
+
+SHOWN = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            column("n", "long"),
+            column("m", "long"),
+            column("d", "double"),
+            column("f", "float"),
+            column("s", "string"),
+            column("t", "timestamp"),
+            column("day", "date"),
+            column("b", "binary"),
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "lows", "more", "certain"),
+    [
+        ("n > 0", {"n": 0}, {}, True),
+        ("n > 0", {"n": 1}, {}, False),
+        ("n < 9", {"n": 0}, {}, True),
+        ("n > 0 OR n IS NULL", {"n": 0}, {}, True),
+        ("n > 0 AND m > 0", {"n": 0, "m": 5}, {}, False),
+        ("n > 0", {"n": 0}, {"deletionVector": {"storageType": "i"}}, False),
+        ("n > 0", {"n": 0}, {"stats": None}, False),
+        ("n > 0", {"n": 0}, {"stats": json.dumps({"numRecords": 0})}, False),
+        ("d > 0.5", {"d": 0.25}, {}, True),
+        ("f > 0.5", {"f": 0.25}, {}, False),
+        ("day > '2026-01-01'", {"day": "2026-01-01"}, {}, True),
+        ("s > 'b'", {"s": "a"}, {}, False),
+        ("t > '2026-01-01T00:00:00Z'", {"t": "2025-01-01T00:00:00.000Z"}, {}, False),
+        ("s IS NOT NULL", {}, {"stats": json.dumps({"numRecords": 2, "nullCount": {"s": 2}})}, True),
+        ("s IS NULL", {}, {"stats": json.dumps({"numRecords": 2, "nullCount": {"s": 2}})}, False),
+        ("s IS NOT NULL", {}, {"stats": json.dumps({"numRecords": 2, "nullCount": {"s": 1}})}, False),
+        ("b IS NOT NULL", {}, {"stats": json.dumps({"numRecords": 2, "nullCount": {"b": 2}})}, False),
+    ],
+)
+def test_i29_statistics_show_a_bad_row_where_their_bounds_are_values_of_rows(
+    text: str, lows: dict[str, Any], more: dict[str, Any], certain: bool
+) -> None:
+    columns = TableColumns({"schemaString": SHOWN, "partitionColumns": [], "configuration": {}})
+    highs = {"n": 9, "m": 9, "d": 9.5, "f": 9.5, "s": "z", "t": "2027-01-01T00:00:00.000Z", "day": "2027-01-01"}
+    stats = {"numRecords": 2, "nullCount": dict.fromkeys(lows, 0), "minValues": lows}
+    stats["maxValues"] = {name: highs[name] for name in lows}
+    file = {"path": "f", "partitionValues": {}, "stats": json.dumps(stats), **more}
+    predicate = predicate_parser(text)(columns)
+    assert is_broken(predicate, columns.schema, file) == certain
+
+
+def test_a_file_without_rows_decides_every_predicate() -> None:
+    commits = Commits(positive="id > 0")
+    empty = {**commits.lake.add(-1), "path": "gone.parquet", "stats": json.dumps({"numRecords": 0})}
+    assert commits.refusal(empty) is None
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def is_broken(predicate: Predicate, schema: TableSchema, file: Mapping[str, Any]
     nulls = Range(found.kind, has_values=False)
     if field is None or found.kind is None:
         return False
-    if not found.has_values and found.has_nulls:
+    if not found.has_values:
         rows = [nulls]
     elif found.kind in _EXACT and field.type != "float":
         rows = [Range(found.kind, end, end, has_nulls=False) for end in (found.low, found.high) if end is not None]
