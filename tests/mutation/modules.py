@@ -316,13 +316,13 @@ MODULES: Final = {
         ("unit/expectations/test_expectations.py",), writes=False, decides=True
     ),
     "turnstile.expectations.row_check": Mutated(
-        ("unit/expectations/test_expectations.py", "functional/expectations"), writes=False, decides=True, guards=True
+        ("unit/expectations", "functional/expectations"), writes=False, decides=True, guards=True
     ),
     "turnstile.expectations.table_check": Mutated(
-        ("unit/expectations/test_expectations.py", "functional/expectations"), writes=False, decides=True, guards=True
+        ("unit/expectations", "functional/expectations"), writes=False, decides=True, guards=True
     ),
     "turnstile.expectations.at_commit": Mutated(
-        ("unit/expectations/test_expectations.py", "functional/expectations"), writes=False, decides=True, guards=True
+        ("unit/expectations", "functional/expectations"), writes=False, decides=True, guards=True
     ),
     "turnstile.branches.checks": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
     "turnstile.planning.sample": Mutated(

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from tests.support.delta_table import Table, inline_vector
 from tests.support.examples import examples
-from tests.support.fakes.rows import column, parquet_body
+from tests.support.expectations import Lake
+from tests.support.fakes.rows import column
 from tests.support.fakes.world import fake_world
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.content import Uses
@@ -228,42 +229,6 @@ def test_a_part_that_is_not_evaluated_is_named(predicate: Predicate, kind: Kind 
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
-
-
-class Lake:
-    """A table with data files, which are in its log or not."""
-
-    def __init__(self, budget: int = 10**6) -> None:
-        self.table = Table(fake_world())
-        self.world = self.table.world
-        schema = json.dumps({"type": "struct", "fields": [column("id", "long"), column("s", "string")]})
-        metadata = {"id": "m", "schemaString": schema, "partitionColumns": [], "configuration": {}}
-        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
-        self.metadata = DeltaMetadata(0, protocol, metadata, {})
-        self.budget = ReadBudget(budget, small_files=True)
-        self.files = 0
-
-    def add(self, *ids: int | None, stats: bool = True, deleted: tuple[int, ...] = ()) -> dict[str, Any]:
-        """A data file with these rows, and its action."""
-        self.files += 1
-        path = f"{self.files}.parquet"
-        rows = pa.table({"id": pa.array(ids, pa.int64()), "s": pa.array(["x"] * len(ids))})
-        content = parquet_body(rows)
-        self.world.storages.open(self.table.location).put_if_absent(path, content)
-        there = [id for id in ids if id is not None]
-        bounds = {"minValues": {"id": min(there)}, "maxValues": {"id": max(there)}} if there else {}
-        counts = {"numRecords": len(ids), "nullCount": {"id": len(ids) - len(there)}, **bounds}
-        body = {"path": path, "partitionValues": {}, "size": len(content), "modificationTime": 1, "dataChange": True}
-        if stats:
-            body["stats"] = json.dumps(counts)
-        if deleted:
-            body["deletionVector"] = inline_vector({*deleted})
-        return body
-
-    def problem(self, text: str, *added: dict[str, Any]) -> str | None:
-        check = TableCheck(self.world.storages, self.budget, self.table.head, self.metadata, 0)
-        (expectation,) = expectations_of({"turnstile.expect.e": text})
-        return check.problem(expectation.condition, list(added))
 
 
 def test_files_whose_statistics_decide_are_not_read() -> None:
