@@ -49,7 +49,7 @@ LONG: Final = (
     "tests/functional/maintenance/test_maintain_function.py::test_no_function_imports_pyarrow_when_it_starts",
     (
         "tests/functional/maintenance/"
-        "test_maintain_function.py::test_only_branches_rows_maintenance_and_planning_import_pyarrow_by_a_statement"
+        "test_maintain_function.py::test_only_parts_that_read_or_write_data_files_import_pyarrow_by_a_statement"
     ),
     # The largest of gc's planted mistakes and crashes.
     "tests/unit/gc/test_iceberg_files.py::test_a_planted_mistake_is_found",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.delta_table import Table, inline_vector
 from tests.support.examples import examples
-from tests.support.expectations import Lake
+from tests.support.fakes.checked_table import Lake
 from tests.support.fakes.rows import column
 from tests.support.fakes.world import fake_world
 from turnstile.delta.core.actions import Add

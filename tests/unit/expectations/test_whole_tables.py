@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.support.expectations import Lake
+from tests.support.fakes.checked_table import Lake
 from tests.support.fakes.rows import column, mapped_column
 from turnstile.delta.core.actions import Add
 from turnstile.expectations import table_check
