@@ -1,7 +1,7 @@
 """A server of the Model Context Protocol for programs that write by themselves: they read a
 catalog, and write on branches of it alone. A person is asked before a branch is promoted.
 
-    server(Lakehouse(url, token, "main")).run()     # on standard input and output
+    server(Lakehouse(api, "main")).run()            # on standard input and output
 
 The token's rights hold, as for every client. Source: modelcontextprotocol.io, "Tools",
 "Elicitation".
@@ -69,20 +69,19 @@ Shown = Annotated[int, Field(ge=1, le=SHOWN_MAX)]
 
 
 class Lakehouse:
-    """The service at ``url``, and the catalog ``catalog`` of it."""
+    """The service of ``api``, and the catalog ``catalog`` of it. ``made``: the branches of this
+    session."""
 
-    def __init__(self, url: str, token: str, catalog: str) -> None:
-        self.url = url
+    def __init__(self, api: Api, catalog: str) -> None:
+        self.api = api
         self.catalog = catalog
-        self._token = token
-        self._lakes: dict[str, Lake] = {}
         self.made = set[str]()
-        self.api = Api(url, token)
+        self._lakes: dict[str, Lake] = {}
 
     def lake(self, branch: str) -> Lake:
         """The catalog; or a branch of it."""
         if branch not in self._lakes:
-            self._lakes[branch] = connect(self.url, self._token, catalog=self._full_name(branch))
+            self._lakes[branch] = connect(self.api.url, self.api.token, catalog=self._full_name(branch))
         return self._lakes[branch]
 
     def table_name(self, table: str, branch: str = "") -> TableName:
@@ -102,7 +101,7 @@ class Lakehouse:
         return f"{self.branches_path}/{quote(branch, safe='')}"
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Ends the connections of the tables."""
         for lake in self._lakes.values():
             lake.close()
 
@@ -211,10 +210,7 @@ def list_branches(context: Context[Any, Any]) -> list[dict[str, Any]]:
 def branch_changes(context: Context[Any, Any], branch: Branch) -> dict[str, Any]:
     """Returns everything that a promotion would do now, its conflicts, and the outcome of each
     expectation (checks)."""
-    return _changes(_of(context), branch)
-
-
-def _changes(lakehouse: Lakehouse, branch: str) -> dict[str, Any]:
+    lakehouse = _of(context)
     return lakehouse.api.get(f"{lakehouse.branch_path(branch)}/diff")
 
 
@@ -324,11 +320,12 @@ class Approval(BaseModel):
     approve: bool = Field(description="Make these changes visible to everyone.")
 
 
+@_tool
 def _shown_changes(context: Context[Any, Any], branch: Branch) -> dict[str, Any]:
     """The changes that the person is asked about, and the branch. Raises ToolError for a branch
     that cannot be promoted, and for a client that cannot ask."""
     lakehouse = _of(context)
-    changes = _tool(_changes)(lakehouse, branch)
+    changes = lakehouse.api.get(f"{lakehouse.branch_path(branch)}/diff")
     conflicts = changes["conflicts"]
     if conflicts:
         more = f"; and {len(conflicts) - _CONFLICTS} more" if len(conflicts) > _CONFLICTS else ""
@@ -339,7 +336,7 @@ def _shown_changes(context: Context[Any, Any], branch: Branch) -> dict[str, Any]
     if asks is None or asks.elicitation is None:
         command = f"turnstile branch promote {lakehouse.catalog} {branch} --state {changes['state']}"
         raise ToolError(f"this client cannot ask a person: a person runs: {command}")
-    return {**changes, "branch": _tool(lakehouse.api.get)(lakehouse.branch_path(branch))}
+    return {**changes, "branch": lakehouse.api.get(lakehouse.branch_path(branch))}
 
 
 def _ask(
@@ -369,6 +366,7 @@ def _count(rows: int | None) -> str:
     return "an unknown number of rows" if rows is None else f"{rows} rows"
 
 
+@_tool
 def promote_branch(
     context: Context[Any, Any],
     branch: Branch,
@@ -379,11 +377,8 @@ def promote_branch(
     once. The branch ends."""
     if not isinstance(approval, AcceptedElicitation) or not approval.data.approve:
         raise ToolError(f"the person did not approve the promotion of branch {branch!r}")
-    return _tool(_promote)(_of(context), branch, str(changes["state"]))
-
-
-def _promote(lakehouse: Lakehouse, branch: str, state: str) -> dict[str, Any]:
-    return lakehouse.api.change("POST", f"{lakehouse.branch_path(branch)}/promote", {"state": state})
+    lakehouse = _of(context)
+    return lakehouse.api.change("POST", f"{lakehouse.branch_path(branch)}/promote", {"state": changes["state"]})
 
 
 # -- the server -------------------------------------------------------------------------------------------------------

@@ -29,6 +29,6 @@ def mcp(api: Api, *, catalog: Catalog = "main", output: Format) -> None:  # noqa
     except ImportError as error:
         remedy = "install it with its extra, in a checkout: pip install '.[mcp]'"
         raise CliError(Exit.FAILURE, f"a package is missing: {error.name}", remedy=remedy) from None
-    lakehouse = Lakehouse(api.url, api.token, catalog)
-    lakehouse.api.get(lakehouse.branches_path)  # the service is there, and has the catalog
+    lakehouse = Lakehouse(api, catalog)
+    api.get(lakehouse.branches_path)  # the service is there, and has the catalog
     server(lakehouse).run()

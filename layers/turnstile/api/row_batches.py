@@ -10,9 +10,9 @@ The steps, for each table that the records of an event name, in their order:
     4  report      the records that may be added later, so that Lambda delivers them again
 
 A crash after any step delivers the whole event again. Records that were added are found by their
-identity (I26), and those that were set aside have the same file. A record of an unknown table, or
-without a right, is delivered again and again, until there is a table or a grant. A record that is
-older than identities are remembered is set aside: whether it was added before is not known.
+identity (I26), and a record that was set aside has the same file. Lambda delivers a record of an
+unknown table, or without a right, again until there is a table or a grant. A record that is older
+than the memory of identities is set aside, since it may have been added before.
 """
 
 from __future__ import annotations

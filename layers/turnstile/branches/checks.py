@@ -22,13 +22,9 @@ from turnstile.catalog.core.entities import TABLE
 from turnstile.catalog.core.paths import dotted_name
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.log.parquet import UNDECODABLE
 from turnstile.expectations.core.conditions import PREFIX, Expectation, read_expectations
-from turnstile.expectations.core.row_outcomes import NotEvaluated
 from turnstile.expectations.table_check import TableCheck
 from turnstile.planning.file_rows import ReadBudget
-from turnstile.store.core.errors import InvalidRequest
-from turnstile_rows.errors import TableError
 
 READ_BYTES: Final = 64 * 1024 * 1024
 """Of the files that one comparison reads."""
@@ -163,16 +159,13 @@ class Checker:
             yield Checked(table.name, head.latest, "", "", "unchecked", True, problem)
         metadata = self._metadata.get(head.catalog, head.metadata)
         check = TableCheck(self._world.storages, self._budget, head, metadata, self._world.clock.now_ms())
-        for expectation in expectations:
-            checked = self._outcome(table, expectation, check)
-            if checked.outcome == "passed":
+        outcomes = check.problems([each.condition for each in expectations], table.added)
+        for expectation, outcome in zip(expectations, outcomes, strict=True):
+            about = table.name, head.latest, expectation.name, expectation.text[:200]
+            if outcome is None:
                 self.passed.setdefault(head.table_id, []).append(expectation.name)
-            yield checked
-
-    def _outcome(self, table: CheckedTable, expectation: Expectation, check: TableCheck) -> Checked:
-        about = table.name, table.head.latest, expectation.name, expectation.text[:200]
-        try:
-            problem = check.problem(expectation.condition, table.added)
-        except (InvalidRequest, NotEvaluated, TableError, *UNDECODABLE) as error:
-            return Checked(*about, "unchecked", expectation.unchecked == "refuse", str(error)[:300])
-        return Checked(*about, "passed") if problem is None else Checked(*about, "broken", True, problem)
+                yield Checked(*about, "passed")
+            elif isinstance(outcome, str):
+                yield Checked(*about, "broken", True, outcome)
+            else:
+                yield Checked(*about, "unchecked", expectation.unchecked == "refuse", str(outcome)[:300])

@@ -193,7 +193,7 @@ class _Check:
             found = check.problems(predicates, files)
         except (InvalidRequest, TableError, *UNDECODABLE) as error:
             return [Unchecked(str(error)[:300]) for _ in predicates]
-        return [Unchecked(str(each)) if isinstance(each, Exception) else each for each in found]
+        return [Unchecked(str(each)[:300]) if isinstance(each, Exception) else each for each in found]
 
 
 def _expectations_of(table: DeltaMetadata) -> _TableExpectations:

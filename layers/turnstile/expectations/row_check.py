@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.log.parquet import UNDECODABLE
 from turnstile.expectations.core.by_statistics import undecided_predicates
 from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
 from turnstile.planning.core.predicates import Predicate, TableColumns, columns_of
@@ -25,6 +26,7 @@ from turnstile.planning.file_rows import FileRows, ReadBudget
 from turnstile.store.ports import Storages
 from turnstile_predicates.predicates import Column, Kind
 from turnstile_rows.definitions import Definition, check_readable
+from turnstile_rows.errors import TableError
 
 EXAMPLES: Final = 5
 """Rows that a refusal shows."""
@@ -41,19 +43,17 @@ class _Found:
         self.rows = 0
         self.files = 0
         self.examples: list[dict[str, Any]] = []
-        self.failure: NotEvaluated | None = None
+        self.failure: Exception | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether rows are evaluated."""
         return self.failure is None
 
-    def problem(self, total: int) -> str | NotEvaluated | None:
-        """The outcome for ``total`` files."""
-        if self.failure is not None:
-            return self.failure
+    def problem(self, total: int) -> str | Exception | None:
+        """The outcome for ``total`` files. Rows that were found count, also before a failure."""
         if not self.rows:
-            return None
+            return self.failure
         return f"{self.rows} rows in {self.files} of {total} files, such as {example_text(self.examples)}"
 
 
@@ -82,10 +82,10 @@ class RowCheck:
 
     def problems(
         self, predicates: Sequence[Predicate], files: Sequence[Mapping[str, Any]]
-    ) -> list[str | NotEvaluated | None]:
+    ) -> list[str | Exception | None]:
         """Returns for each predicate how many rows of ``files``, actions ``add``, do not satisfy
-        it, with examples; None if all do, or why it cannot be evaluated. A file is read once for
-        all predicates. Raises TableError, and pyarrow's exceptions for a file that cannot be read.
+        it, with examples; None if all do; or the exception for a predicate that cannot be evaluated
+        or a file that cannot be read. A file is read once for all predicates. Raises TableError.
         """
         found = [_Found(predicate) for predicate in predicates]
         for body in files:
@@ -98,10 +98,14 @@ class RowCheck:
         own = sorted({column[0] for one in found for column in columns_of(one.predicate)})
         names = list(dict.fromkeys([*own, *self.definition.schema.names[:_SHOWN_COLUMNS]]))
         before = [one.rows for one in found]
-        for columns in self.read(file, names):
+        try:
+            for columns in self.read(file, names):
+                for one in found:
+                    if one.is_open:
+                        self._count(one, names, columns)
+        except (TableError, *UNDECODABLE) as error:  # says nothing of predicates that do not need the file
             for one in found:
-                if one.is_open:
-                    self._count(one, names, columns)
+                one.failure = error
         for one, rows in zip(found, before, strict=True):
             one.files += one.rows > rows
 

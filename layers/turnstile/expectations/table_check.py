@@ -8,7 +8,7 @@ whole table     numbers of rows and of nulls, and the newest value, by the stati
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.log.parquet import UNDECODABLE
 from turnstile.expectations.core.conditions import Condition, EveryRow, Freshness, NullFraction, RowCount, Unique
 from turnstile.expectations.core.row_outcomes import NotEvaluated
 from turnstile.expectations.row_check import EXAMPLES, RowCheck, example_text
 from turnstile.maintenance.state import TableState, open_state
-from turnstile.planning.core.predicates import TypedColumn
+from turnstile.planning.core.predicates import Predicate, TypedColumn
 from turnstile.planning.core.shown_rows import shown_rows
 from turnstile.planning.core.sql import predicate_parser
 from turnstile.planning.file_rows import ReadBudget
@@ -31,11 +32,15 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.ports import Storages
 from turnstile_predicates.file_stats import Field
 from turnstile_predicates.predicates import Column
+from turnstile_rows.errors import TableError
 
 FILES_MAX: Final = 200_000
 """Files of a table whose statistics are added up."""
 UNIQUE_ROWS: Final = 2_000_000
 """Rows of a table whose keys are compared."""
+UNCHECKED: Final = (InvalidRequest, NotEvaluated, TableError, *UNDECODABLE)
+"""The exceptions of a condition that is not checked: a column or predicate that the table cannot
+have, a bound of the work, a feature or type that is not read here, a file that cannot be read."""
 _DAY_US: Final = 86_400_000_000
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 
@@ -57,18 +62,46 @@ class TableCheck:
 
     def problem(self, condition: Condition, added: list[dict[str, Any]] | None) -> str | None:
         """Returns how the table breaks a condition, with the files that were added to it (None: all
-        of its files); None if it satisfies it. Raises InvalidRequest for a column or predicate that
-        the table cannot have, NotEvaluated, TableError for a feature that is not read here, and
-        pyarrow's exceptions for a file that cannot be read."""
-        assert self._rows.definition is not None  # raises TableError
+        of its files); None if it satisfies it. Raises one of ``UNCHECKED``."""
+        (outcome,) = self.problems([condition], added)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def problems(
+        self, conditions: Sequence[Condition], added: list[dict[str, Any]] | None
+    ) -> list[str | Exception | None]:
+        """Returns for each condition what ``problem`` returns or raises. A file is read once for all
+        predicates."""
+        found: dict[int, str | Exception | None] = {}
+        predicates: dict[int, Predicate] = {}
+        for at, condition in enumerate(conditions):
+            try:
+                assert self._rows.definition is not None  # raises TableError
+                if isinstance(condition, EveryRow):
+                    predicates[at] = predicate_parser(condition.predicate)(self._rows.columns)
+                else:
+                    found[at] = self._of_whole_table(condition)
+            except UNCHECKED as error:
+                found[at] = error
+        try:
+            outcomes = self._of_rows([*predicates.values()], added)
+        except UNCHECKED as error:
+            outcomes = [error] * len(predicates)
+        found |= zip(predicates, outcomes, strict=True)
+        return [found[at] for at in range(len(conditions))]
+
+    def _of_rows(
+        self, predicates: Sequence[Predicate], added: list[dict[str, Any]] | None
+    ) -> list[str | Exception | None]:
+        if not predicates:
+            return []
+        files = [msgspec.to_builtins(file) for file in self._files()] if added is None else added
+        return self._rows.problems(predicates, files)
+
+    def _of_whole_table(self, condition: RowCount | NullFraction | Freshness | Unique) -> str | None:
         columns = self._rows.columns
         match condition:
-            case EveryRow(predicate=text):
-                files = [msgspec.to_builtins(file) for file in self._files()] if added is None else added
-                (found,) = self._rows.problems([predicate_parser(text)(columns)], files)
-                if isinstance(found, NotEvaluated):
-                    raise found
-                return found
             case RowCount():
                 rows = sum(_rows_of(file) for file in self._files())
                 return None if condition.holds(rows) else f"the table has {rows} rows"

@@ -23,6 +23,7 @@ from tests.support.journeys.places import Failure, Journey, data_file, folder_of
 from tests.support.journeys.reading import by_duckdb, planned_table
 from tests.support.stack import now_ms
 from turnstile_cli.agent_tools import Lakehouse, server
+from turnstile_cli.api import Api
 from turnstile_client import connect
 
 
@@ -176,7 +177,7 @@ def agent_writes(journey: Journey) -> None:
         return ElicitResult(action="accept", content={"approve": True})
 
     async def program() -> None:
-        tools = server(Lakehouse(place.url, place.token, "main"))
+        tools = server(Lakehouse(Api(place.url, place.token), "main"))
         calls: list[tuple[str, dict[str, Any]]] = [
             ("create_branch", {"branch": branch}),
             ("add_rows", {"branch": branch, "table": journey.name, "rows": [{"id": 41}]}),

@@ -409,6 +409,18 @@ def test_i29_a_file_that_cannot_be_read_this_time_is_no_reason_to_give_up(monkey
     assert commits.refusal(commits.lake.add(1)) is None and not commits.let_through
 
 
+def test_i29_a_file_that_is_gone_says_nothing_of_other_predicates() -> None:
+    commits = Commits(few="id < 100", few__unchecked="allow", positive="id > 0", positive__unchecked="allow")
+    gone = {**commits.lake.add(1, 100), "path": "gone.parquet"}
+    bad = {
+        **commits.lake.add(-1, 2),
+        "stats": json.dumps({"numRecords": 2, "maxValues": {"id": 2}, "nullCount": {"id": 0}}),
+    }
+    found = commits.refusal(gone, bad)
+    assert "'positive' (id > 0) is broken: 1 rows in 1 of 2 files" in str(found)
+    assert "'few' (id < 100) is broken: by the statistics of 1 of 2 files" in str(found)
+
+
 @pytest.mark.parametrize(("broken", "more"), [(3, ""), (5, "; and 2 more")])
 def test_i29_a_refusal_names_three_expectations(broken: int, more: str) -> None:
     commits = Commits(**{f"e{number}": f"id > {number}" for number in range(broken)})

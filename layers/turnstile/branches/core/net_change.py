@@ -113,12 +113,17 @@ def key_of(body: Action) -> FileKey:
 def rows_in(body: Action) -> int | None:
     """Returns the rows of a file that are not deleted, by an ``add`` or ``remove``; None where it
     has no statistics."""
+    rows = _records_in(body)
+    vector = body.get("deletionVector")
+    return None if rows is None else rows - int(vector["cardinality"] if vector else 0)
+
+
+def _records_in(body: Action) -> int | None:
     try:
         rows = msgspec.json.decode(body.get("stats") or "{}").get("numRecords")
     except (msgspec.DecodeError, AttributeError):
         rows = None
-    vector = body.get("deletionVector")
-    return rows - int(vector["cardinality"] if vector else 0) if type(rows) is int else None
+    return rows if type(rows) is int else None
 
 
 def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
@@ -181,8 +186,8 @@ class RowIds(msgspec.Struct):
         without the number of its rows."""
         if self.next is None:
             return body
-        rows = msgspec.json.decode(body.get("stats") or "{}").get("numRecords")
-        if type(rows) is not int:
+        rows = _records_in(body)
+        if rows is None:
             problem = f"row tracking needs the number of rows of '{body['path']}', which has no statistics"
             raise UnsupportedTable(problem, field="table", remedy="write the file with statistics")
         first = self.next
