@@ -57,7 +57,7 @@ from turnstile.delta.core.writes.state import adopt_head, drop_published_head
 from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.rights.grants import Access
-from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError, first_of
 from turnstile.store.core.locations import branch_folder, normalise
 from turnstile.store.core.names import staged_file, staged_path
 from turnstile.store.core.writes import Change, Clause, Equals, Row, Set, Write
@@ -437,14 +437,12 @@ def _names(plan: Comparison) -> list[ChangedName]:
 
 
 def _conflict(plan: Comparison, remedy: str = _BEGIN_ANEW) -> StateConflict:
-    count = len(plan.conflicts)
-    more = f"; and {count - 3} more" if count > 3 else ""
-    problem = f"branch '{plan.base.branch}' cannot be promoted: {'; '.join(plan.conflicts[:3])}"
+    problem = f"branch '{plan.base.branch}' cannot be promoted: {first_of(plan.conflicts)}"
     return StateConflict(
         ErrorType.BRANCH_CONFLICT,
-        problem[:2_000] + more,
+        problem[:2_000],
         field="branch",
         remedy=remedy,
         conflicts=plan.conflicts[:CONFLICTS_MAX],
-        count=count,
+        count=len(plan.conflicts),
     )

@@ -35,7 +35,7 @@ from turnstile.expectations.core.conditions import (
 from turnstile.planning.core.predicates import Predicate, TableColumns
 from turnstile.planning.core.sql import predicate_parser
 from turnstile.store.cache import Lru
-from turnstile.store.core.errors import ExpectationBroken, InvalidRequest, StorageFault, Throttled
+from turnstile.store.core.errors import ExpectationBroken, InvalidRequest, StorageFault, Throttled, first_of
 from turnstile.store.ports import Storages
 from turnstile.store.shares import Shares
 from turnstile_predicates.predicates import has_unknown
@@ -45,8 +45,6 @@ READ_BYTES: Final = 32 * 1024 * 1024
 FILES_MAX: Final = 10_000
 """New files of a commit whose statistics are looked at."""
 _TABLES: Final = 1_000
-_NAMED: Final = 3
-"""Expectations that a refusal names."""
 _AT_ONCE: Final = 4
 _OF_A_PRINCIPAL: Final = 2
 _RETRY_MS: Final = 500
@@ -114,8 +112,7 @@ class CommitCheck:
                 self._on_unchecked(rows.location, f"{said} was not checked: {outcome.reason}")
         if not problems:
             return None
-        more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        return ExpectationBroken("; ".join(problems[:_NAMED]) + more, field="add", remedy=remedy)
+        return ExpectationBroken(first_of(problems), field="add", remedy=remedy)
 
     def _expectations(self, rows: NewRows) -> _TableExpectations:
         """The expectations of a table. Raises InvalidRequest for a property that is none."""

@@ -71,8 +71,8 @@ class TableCheck:
     def problems(
         self, conditions: Sequence[Condition], added: list[dict[str, Any]] | None
     ) -> list[str | Exception | None]:
-        """Returns for each condition what ``problem`` returns or raises. A file is read once for all
-        predicates."""
+        """Returns for each condition the result of ``problem``, or its exception. A file is read
+        once for all predicates."""
         found: dict[int, str | Exception | None] = {}
         predicates: dict[int, Predicate] = {}
         for at, condition in enumerate(conditions):

@@ -9,7 +9,7 @@ from typing import Any
 
 from turnstile.adapters.sqlite.copies import is_open
 from turnstile.catalog.services import build
-from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.errors import TurnstileError, first_of
 from turnstile.store.core.limits import Limits
 from turnstile.transfer.relocation import Relocator
 from turnstile_server.errors import ServerError
@@ -75,9 +75,8 @@ def _relocate(settings: ServerSettings, old: str, new: str, *, dry_run: bool) ->
         plan = relocator.plan(old, new)
         if not dry_run:
             if plan.problems:
-                more = f"; and {len(plan.problems) - _SHOWN} more" if len(plan.problems) > _SHOWN else ""
                 raise ServerError(
-                    f"nothing was changed: {'; '.join(plan.problems[:_SHOWN])}{more}",
+                    f"nothing was changed: {first_of(plan.problems, _SHOWN)}",
                     remedy="see to each of them, and run the command again; --dry-run shows all",
                     kind="CannotRelocate",
                 )

@@ -189,16 +189,5 @@ def redefine(server: Server, table: Table, properties: dict[str, str]) -> Any:
     with server.client() as api:
         name = table.name.rpartition(".")[2]
         loaded = api.get(f"/v1/catalogs/main/namespaces/default/tables/{name}").json()
-        present = loaded["metadata"]
-        metadata = {
-            "id": present["id"],
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": json.dumps(present["schema"]),
-            "partitionColumns": present["partition_columns"],
-            "configuration": {**present["properties"], **properties},
-            "createdTime": 1,
-        }
-        info = delta.info("redefined", int(time.time() * 1000) + 2, "SET TBLPROPERTIES")
-        content = delta.lines(info, {"metaData": metadata}).decode()
-        body = {"version": loaded["latest"] + 1, "base": loaded["latest"], "inline": {"content": content}}
+        body = delta.redefinition(loaded, properties, int(time.time() * 1000) + 2)
         return api.post(f"/v1/tables/{loaded['table_id']}/commits", json=body).json()

@@ -151,19 +151,7 @@ def test_i29_a_property_that_is_no_expectation_is_refused_when_it_is_set(
 def redefine(site: Site, properties: dict[str, str], without: str = "") -> None:
     """Sets properties of the branch's table, as ALTER TABLE does, or takes a column away."""
     loaded = site.api.get("/v1/catalogs/main@dev/namespaces/default/tables/" + site.name.partition(".")[2]).json()
-    present = loaded["metadata"]
-    fields = [field for field in present["schema"]["fields"] if field["name"] != without]
-    metadata = {
-        "id": present["id"],
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({**present["schema"], "fields": fields}),
-        "partitionColumns": present["partition_columns"],
-        "configuration": {**present["properties"], **properties},
-        "createdTime": 1,
-    }
-    info = delta.info("redefined", int(time.time() * 1000) + 2, "SET TBLPROPERTIES")
-    content = delta.lines(info, {"metaData": metadata}).decode()
-    body = {"version": loaded["latest"] + 1, "base": loaded["latest"], "inline": {"content": content}}
+    body = delta.redefinition(loaded, properties, int(time.time() * 1000) + 2, without=without)
     answer = site.api.post(f"/v1/tables/{loaded['table_id']}/commits", json=body)
     assert answer.status_code == 200, answer.text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any, Final
 
 FEATURES = ["catalogManaged"]
@@ -36,6 +37,21 @@ def metadata(**configuration: str) -> dict[str, Any]:
 
 def info(txn: str, ict: int, operation: str = "WRITE", **more: Any) -> dict[str, Any]:
     return {"commitInfo": {"inCommitTimestamp": ict, "timestamp": ict, "operation": operation, "txnId": txn, **more}}
+
+
+def redefinition(loaded: dict[str, Any], properties: dict[str, str], ict: int, *, without: str = "") -> dict[str, Any]:
+    """The commit by which ALTER TABLE sets properties of a table, or takes a column away, for a
+    request of ``/v1``; ``loaded``: the table as ``/v1`` has it."""
+    present = loaded["metadata"]
+    fields = [field for field in present["schema"]["fields"] if field["name"] != without]
+    body = metadata()["metaData"] | {
+        "id": present["id"],
+        "schemaString": json.dumps({**present["schema"], "fields": fields}),
+        "partitionColumns": present["partition_columns"],
+        "configuration": {**present["properties"], **properties},
+    }
+    content = lines(info(str(uuid.uuid4()), ict, "SET TBLPROPERTIES"), {"metaData": body}).decode()
+    return {"version": int(loaded["latest"]) + 1, "base": int(loaded["latest"]), "inline": {"content": content}}
 
 
 def add(path: str, rows: int = 1, **more: Any) -> dict[str, Any]:

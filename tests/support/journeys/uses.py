@@ -4,7 +4,6 @@ service."""
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -79,15 +78,7 @@ def expected(journey: Journey) -> None:
     added."""
     loaded = journey.load()
     properties = {"turnstile.expect.few": "id < 1000", "turnstile.expect.few.on": "commit"}
-    present = loaded["metadata"]
-    metadata = delta.metadata()["metaData"] | {
-        "id": present["id"],
-        "schemaString": json.dumps(present["schema"]),
-        "partitionColumns": present["partition_columns"],
-        "configuration": {**present["properties"], **properties},
-    }
-    content = delta.lines(delta.info(str(uuid.uuid4()), now_ms(), "SET TBLPROPERTIES"), {"metaData": metadata})
-    commit = {"version": int(loaded["latest"]) + 1, "inline": {"content": content.decode()}}
+    commit = delta.redefinition(loaded, properties, now_ms())
     path = f"/v1/tables/{loaded['table_id']}"
     journey.place.ask("POST", f"{path}/commits", commit)
     with pytest.raises(Failure, match="expectation 'few'"):

@@ -15,6 +15,7 @@ from turnstile.delta.core.actions import Add
 from turnstile.expectations import table_check
 from turnstile.expectations.core.conditions import expectations_of
 from turnstile.expectations.core.row_outcomes import NotEvaluated
+from turnstile.expectations.row_check import RowCheck
 from turnstile.expectations.table_check import TableCheck
 from turnstile.store.core.errors import InvalidRequest
 from turnstile_rows.errors import TableError
@@ -141,3 +142,20 @@ def test_a_table_with_an_unknown_feature_is_not_read() -> None:
     whole.lake.metadata = msgspec.structs.replace(whole.lake.metadata, protocol=protocol)
     with pytest.raises(TableError, match="future"):
         whole.problem("row_count > 0", whole.lake.add(1))
+
+
+def test_a_file_is_read_once_for_all_predicates_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake()
+    files = [lake.add(1, 2, stats=False), lake.add(3)]
+    reads: list[str] = []
+    read = RowCheck.read
+    monkeypatch.setattr(RowCheck, "read", lambda self, file, names: reads.append(file.path) or read(self, file, names))
+    texts = ["id > 1", "unknown > 1", "row_count > 5", "id < 2"]
+    given = {f"turnstile.expect.e{at}": text for at, text in enumerate(texts)}
+    check = TableCheck(lake.world.storages, lake.budget, lake.table.head, lake.metadata, 0)
+    adds = [msgspec.convert(file, Add) for file in files]
+    check.__dict__["_state"] = SimpleNamespace(files=lambda: iter(adds))
+    few, unknown, rows, many = check.problems([each.condition for each in expectations_of(given)], None)
+    assert str(few).startswith("1 rows in 1 of 2 files") and str(many).startswith("2 rows in 2 of 2 files")
+    assert isinstance(unknown, InvalidRequest) and isinstance(rows, NotEvaluated)
+    assert reads == ["1.parquet", "2.parquet"]

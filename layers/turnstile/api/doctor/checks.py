@@ -19,7 +19,7 @@ from turnstile.coordination.core.rows import Updateable
 from turnstile.coordination.tasks import OtherVersion, Updateables
 from turnstile.delta.attention import releases_of
 from turnstile.delta.core.head import ACTIVE, RECOVERING, STUCK, TableHead, tail_by_version
-from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.errors import TurnstileError, first_of
 from turnstile.store.core.names import LOG
 from turnstile.store.core.rows import IDENTITY, TASK
 from turnstile.store.core.writes import Row
@@ -220,11 +220,11 @@ def _folders(world: World) -> Iterator[Check]:
     left = f"{found.left} more" if found.all_counted else f"{found.left} and more"
     looked = f"{found.looked} tables" + (f" ({left} were not looked at)" if found.left else "")
     if found.gone:
-        first = _first_of([f"{each.name} at {each.location}" for each in found.gone])
+        first = first_of([f"{each.name} at {each.location}" for each in found.gone])
         text = f"{len(found.gone)} of {looked} have no log or metadata file where the store says: {first}"
         yield Check("folders", "failed", text, _remedy_of_gone(found.gone))
     elif found.unknown:
-        text = f"{len(found.unknown)} of {looked} could not be looked at: {_first_of(found.unknown)}"
+        text = f"{len(found.unknown)} of {looked} could not be looked at: {first_of(found.unknown)}"
         yield Check("folders", "failed", text, _REMEDY_S3)
     else:
         text = (
@@ -239,10 +239,10 @@ def _behind(found: Sequence[folders.Behind], looked: str) -> Iterator[Check]:
     """The check of a store that is behind its lake; no check if no table has later commits."""
     certain = [f"{each.name} ({each.file})" for each in found if each.certain]
     if certain:
-        text = f"{len(certain)} of {looked} have commits in the lake that the store does not know: {_first_of(certain)}"
+        text = f"{len(certain)} of {looked} have commits in the lake that the store does not know: {first_of(certain)}"
         yield Check("behind", "failed", text, _REMEDY_BEHIND)
     elif found:
-        files = _first_of([f"{each.name} ({each.file})" for each in found])
+        files = first_of([f"{each.name} ({each.file})" for each in found])
         text = f"a writer died before its commit, or the store lacks the last commit of a table: {files}"
         yield Check("behind", "warning", text, _REMEDY_BEHIND)
 
@@ -276,25 +276,20 @@ def _rows(world: World) -> Iterator[Check]:
     looked = damage.look_at_rows(world.refs, look, lambda: world.clock.now_ms() < now_ms + ROWS_MS)
     rest = f"rows after {looked.after!r} were not looked at within {ROWS_MS // 1_000} s" if looked.after else ""
     if looked.damaged:
-        text = _first_of([row.message for row in looked.damaged]) + (f"; {rest}" if rest else "")
+        text = first_of([row.message for row in looked.damaged]) + (f"; {rest}" if rest else "")
         yield Check("rows", "failed", text, _REMEDY_ROW)
     elif rest:
         yield Check("rows", "warning", rest, "'turnstile repair --all' looks at the rows of all tables")
     if waiting:
-        yield Check("tasks", "warning", _first_of(waiting), _REMEDY_TASK)
+        yield Check("tasks", "warning", first_of(waiting), _REMEDY_TASK)
     yield _clocks(found)
-
-
-def _first_of(texts: Sequence[str]) -> str:
-    """Returns the first three texts, and the number of the others."""
-    return "; ".join(texts[:3]) + (f"; and {len(texts) - 3} more" if len(texts) > 3 else "")
 
 
 def _clocks(found: list[clocks.Ahead]) -> Check:
     if not found:
         return Check("clocks", "ok", "no row has a time that only a clock which was ahead can have written")
     found.sort(key=lambda each: -each.ahead_ms)
-    text = f"a clock was ahead when these were written: {_first_of(list(map(clocks.description_of, found)))}"
+    text = f"a clock was ahead when these were written: {first_of(list(map(clocks.description_of, found)))}"
     remedy = (
         "see that the clocks of all servers are synchronised; ends of leases, pauses and turns among them count as "
         "over already"
@@ -306,8 +301,7 @@ def _imports(world: World) -> Iterator[Check]:
     """Imports that were cut off; nothing where there are none."""
     found = sorted(imports.half_imported(world), key=lambda each: each.claimed_ms)
     if found:
-        more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-        text = "; ".join(imports.description_of(each, world.clock.now_ms()) for each in found[:3]) + more
+        text = first_of([imports.description_of(each, world.clock.now_ms()) for each in found])
         yield Check("imports", "warning", text, imports.remedy(found[0]))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -122,6 +123,11 @@ class TurnstileError(Exception):
     def public_message(self) -> str:
         """The message for any caller, also inside another error or a stored reason."""
         return self.message
+
+
+def first_of(texts: Sequence[str], most: int = 3) -> str:
+    """Returns the first texts, for a message, and the number of the others."""
+    return "; ".join(texts[:most]) + (f"; and {len(texts) - most} more" if len(texts) > most else "")
 
 
 class InvalidRequest(TurnstileError):
