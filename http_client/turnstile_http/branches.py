@@ -106,6 +106,11 @@ class Branches:
         ``BranchChanges.checks``."""
         return self.changes(name).checks
 
+    def update(self, name: str) -> Branch:
+        """Takes over everything that the catalog got since the base of the branch. Returns the
+        branch. The error ``BranchConflict`` names what both changed."""
+        return Branch.read(self._call("updateBranch", "POST", self._route(name, "update"), change=True)["branch"])
+
     def promote(self, name: str, *, state: str | None = None) -> BranchChanges:
         """Makes the changes of a branch those of its catalog, all at once, and ends it; one without
         changes stays. With the ``state`` of changes that were looked at no others are promoted. The

@@ -53,12 +53,13 @@ class PlansApi(CatalogApi):
         self.plans = Http(plans.app)
         self.commits = Http(commits.app)
 
-    def add_files(self, table_id: str, *added: dict[str, Any]) -> int:
-        """A commit with these ``add`` actions. Returns its version."""
+    def add_files(self, table_id: str, *added: dict[str, Any], **info: Any) -> int:
+        """A commit with these ``add`` actions, and further members of its commitInfo. Returns its
+        version."""
         head = self.commits.get(f"/v1/tables/{table_id}/head").json
         version = int(head["latest"]) + 1
         stamp = max(self.world.clock.now_ms(), head["timestamp"] + 1)
-        content = delta.lines(delta.info(f"c-{version}", stamp), *added).decode()
+        content = delta.lines(delta.info(f"c-{version}", stamp, **info), *added).decode()
         answer = self.commits.post(
             f"/v1/tables/{table_id}/commits", {"version": version, "inline": {"content": content}}
         )

@@ -108,6 +108,20 @@ def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
         raise typer.Exit(int(Exit.REFUSED))
 
 
+@branch.command("update")
+@with_api
+def update(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
+    """Take over everything that the catalog got since the base of the branch."""
+    done = api.change("POST", f"{_branch(catalog, name)}/update")
+    if output is Format.JSON:
+        out.emit_json(done)
+        return
+    rows = ((table["name"], table["base"], table["version"]) for table in done["tables"])
+    out.table("", ("table", "#version of the catalog", "#version"), rows, empty="no table has changes of both sides")
+    updated = done["branch"]
+    out.say(f"{escape(updated['full_name'])} shows {escape(catalog)} as of {out.when(updated['at'] // 1000)}")
+
+
 @branch.command("promote")
 @with_api
 def promote(api: Api, *, catalog: Catalog, name: Branch, state: State = None, output: Format) -> None:

@@ -3,18 +3,19 @@ log of its own, and the conflicts with what the catalog got since the base (I28)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from turnstile.branches.core.differences import Difference, differences
+from turnstile.branches.core.entities import same_but_rights
 from turnstile.branches.core.net_change import NetChange, conflict_of, moved_change
 from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.catalog.branches import base_of
 from turnstile.catalog.core.branches import is_inherited
-from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, Table
-from turnstile.catalog.core.paths import Path, dotted_name
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table
+from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.services import CatalogServices
@@ -22,7 +23,6 @@ from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.log.lines import commit_lines as lines_of_commit
 from turnstile.delta.log.lines import parse_line, where_of
-from turnstile.rights.grants import NO_ACCESS
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TooLarge
 from turnstile.store.core.locations import branch_folder
 from turnstile.store.core.names import published_path
@@ -36,7 +36,13 @@ FILES_MAX: Final = 200_000
 
 
 class ComparedTable(msgspec.Struct, frozen=True):
-    """A table of the branch whose log has commits, or that was read for a change of its name."""
+    """A table of the branch with a log of its own.
+
+    Attributes:
+        change: the net change of its commits, with the paths of its log; ``since`` that of the
+            catalog's table since the branch's base, not read where ``change`` is empty.
+        conflict: the reason why the two cannot be put together.
+    """
 
     path: Path
     entity: Table
@@ -44,17 +50,24 @@ class ComparedTable(msgspec.Struct, frozen=True):
     theirs: TableHead
     change: NetChange
     conflict: str | None
+    since: NetChange
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A branch and its catalog as of one read of both trees; ``conflicts`` are the reasons why the
-    one cannot be promoted."""
+    """A branch and its catalog as of one read of both trees.
+
+    Attributes:
+        names: that lead to something else on the branch; ``rights`` of entities whose rights alone
+            differ.
+        conflicts: the reasons why the branch cannot be promoted.
+    """
 
     base: NamedSnapshot
     base_tree: Tree
     branch: Tree
     catalog: Tree
     names: list[Difference]
+    rights: list[Difference]
     tables: list[ComparedTable]
     conflicts: list[str]
 
@@ -86,12 +99,14 @@ class Comparer:
         base_tree = self._store.tree(present.catalog, base.head)
         own: list[tuple[Path, Table]] = []
         names: list[Difference] = []
+        rights: list[Difference] = []
         conflicts: list[str] = []
         for each in differences(base_tree, branch):
             table = self._own_table(branch, each)
             if table is None or table.origin is None:
-                if self._is_changed(each, base_tree, branch):
-                    names.append(each)
+                if each.after is None and present.find(each.path) is None:
+                    continue  # the catalog dropped it, too
+                (names if self._is_changed(each, base_tree, branch) else rights).append(each)
             elif each.before is None or each.before.table_id != table.origin.source:
                 conflicts.append(f"'{dotted_name(*each.path)}' was renamed on the branch: give it its name again")
             elif (now := present.find(each.path)) is None or now.table_id != table.origin.source:
@@ -101,7 +116,7 @@ class Comparer:
         self._read_heads([table for _, table in own])
         tables = [self._table(path, table) for path, table in own]
         conflicts += [table.conflict for table in tables if table.conflict is not None]
-        plan = Comparison(base, base_tree, branch, present, names, tables, conflicts)
+        plan = Comparison(base, base_tree, branch, present, names, rights, tables, conflicts)
         plan.conflicts.extend(self.name_conflicts(plan, present))
         return plan
 
@@ -123,7 +138,7 @@ class Comparer:
         if each.before is None or each.after is None:
             return True
         before = self._store.entity(base.catalog, each.before.obj)
-        return not _same_but_rights(before, self._store.entity(branch.catalog, each.after.obj))
+        return not same_but_rights(before, self._store.entity(branch.catalog, each.after.obj))
 
     def name_conflicts(self, plan: Comparison, present: Tree) -> list[str]:
         """The names that cannot be changed in a tree of the catalog as the branch did."""
@@ -142,9 +157,13 @@ class Comparer:
         if now is None:
             return f"'{name}' was dropped in the catalog"
         before = self._store.entity(present.catalog, each.before.obj)
-        if now.obj != each.before.obj and not _same_but_rights(self._store.entity(present.catalog, now.obj), before):
+        if now.obj != each.before.obj and not same_but_rights(self._store.entity(present.catalog, now.obj), before):
             return f"'{name}' was changed in the catalog, too"
         gone = each.kind in ("dropped", "replaced")
+        if each.after is None and each.of == NAMESPACE:
+            dropped = {one.path for one in plan.names if one.after is None}
+            if any(path_of(key) not in dropped for key, _ in present.subtree(each.path)):
+                return f"namespace '{name}' was dropped on the branch, and has more in the catalog"
         if gone and each.of not in (TABLE, NAMESPACE):
             return f"'{name}' is an Iceberg table or view that the branch drops: drop it in the catalog instead"
         if gone and isinstance(before, Table) and before.external is not None:
@@ -156,16 +175,22 @@ class Comparer:
         assert entity.origin is not None
         name = dotted_name(*path)
         own = self.publish(entity.table_id, name)
-        change = self._net_change(own, entity.origin.version)
+        change = self._net_change(own, entity.origin.version, entity.origin.updates)
         theirs = self.publish(entity.origin.source, name)
         if change.is_empty:
-            return ComparedTable(path, entity, own, theirs, change, None)
-        since = self._net_change(theirs, entity.origin.version)
+            return ComparedTable(path, entity, own, theirs, change, None, NetChange())
+        since = self._net_change(theirs, entity.origin.base_version)
         paths = BranchPaths(branch_folder(own.table_id))
-        conflict = conflict_of(moved_change(change, paths), since, name)
+        conflict = conflict_of(moved_change(change, paths.relocate), since, name)
         if theirs.state != ACTIVE:
             conflict = f"'{name}' is {theirs.state} in the catalog"
-        return ComparedTable(path, entity, own, theirs, change, conflict)
+        return ComparedTable(path, entity, own, theirs, change, conflict, since)
+
+    def changes_since(self, table: ComparedTable) -> NetChange:
+        """Returns the net change of the catalog's table since the branch's base, for a table that
+        the branch did not change."""
+        assert table.entity.origin is not None
+        return self._net_change(table.theirs, table.entity.origin.base_version)
 
     def publish(self, table_id: str, name: str) -> TableHead:
         """Publishes everything ratified of a table. Returns its HEAD after that."""
@@ -183,7 +208,8 @@ class Comparer:
             raise StorageFault(f"the HEAD of '{name}' is gone", remedy="drop the table on the branch")
         return head
 
-    def _net_change(self, head: TableHead, base: int) -> NetChange:
+    def _net_change(self, head: TableHead, base: int, updates: Collection[int] = ()) -> NetChange:
+        """The net change of the commits after ``base``, without ``updates``."""
         storage = self._world.storages.open(head.location)
         change = NetChange()
         commits = head.latest - base
@@ -192,6 +218,8 @@ class Comparer:
             raise _too_large(problem, "commits", COMMITS_MAX, commits)
         self._commits_left -= commits
         for version in range(base + 1, head.latest + 1):
+            if version in updates:
+                continue
             path = published_path(version)
             file = storage.read(path, PIECE_BYTES)
             if file is None:
@@ -215,14 +243,3 @@ def _too_large(problem: str, what: str, limit: int, size: int) -> TooLarge:
     problem = f"{problem}, and a comparison reads {limit} {what} of all tables together"
     remedy = "make a branch for fewer tables, and promote it sooner"
     return TooLarge(problem, field="branch", remedy=remedy, limit=limit, size=size)
-
-
-def _same_but_rights(one: Entity, other: Entity) -> bool:
-    """Whether two entities differ in their rights at most."""
-    return _without_rights(one) == _without_rights(other)
-
-
-def _without_rights(entity: Entity) -> Entity:
-    if isinstance(entity, Catalog | NamedSnapshot):
-        return entity
-    return msgspec.structs.replace(entity, access=NO_ACCESS)

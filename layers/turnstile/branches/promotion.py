@@ -19,7 +19,7 @@ Source: Delta's proposal of branches (delta-io/delta 7439): one commit a table.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -28,45 +28,38 @@ import msgspec
 from turnstile.branches.checks import Checked, Checker
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
 from turnstile.branches.core.differences import Difference
+from turnstile.branches.core.entities import access_of, with_access
 from turnstile.branches.core.net_change import (
     PROMOTE,
-    NetChange,
-    RowIds,
-    commit_lines,
     key_of,
     moved_change,
     rows_in,
 )
 from turnstile.branches.core.paths import Action, BranchPaths
-from turnstile.catalog.branches import TABLES_PER_CHANGE
+from turnstile.branches.net_commits import NetCommits
+from turnstile.branches.refusals import CONFLICTS_MAX, busy, conflict, late_commit, refuse_changed_branch
+from turnstile.branches.unchanged import return_unchanged
 from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.transactions import Applied, CatalogTransactions
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, IcebergTable, IcebergView, Table
-from turnstile.catalog.core.paths import Path, dotted_name, path_of
-from turnstile.catalog.core.paths import key_of as key_of_path
+from turnstile.catalog.core.entities import TABLE, Entity, IcebergTable, IcebergView, Table
+from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.rows import drop_branch
-from turnstile.catalog.create import UUID_PROPERTY
-from turnstile.catalog.history.core import NamedSnapshot, snapshot_path
+from turnstile.catalog.history.core import snapshot_path
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.writes.state import adopt_head, drop_published_head
 from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.rights.grants import Access
-from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError, first_of
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
 from turnstile.store.core.locations import branch_folder, normalise
-from turnstile.store.core.names import staged_file, staged_path
-from turnstile.store.core.writes import Change, Clause, Equals, Row, Set, Write
-from turnstile.store.ports import World, in_batches
+from turnstile.store.core.writes import Change, Clause, Equals, Set, Write
+from turnstile.store.ports import World
 
 _ATTEMPTS: Final = 10
-_BEGIN_ANEW: Final = "make a new branch, and do there again what is in conflict"
-CONFLICTS_MAX: Final = 50
-"""Conflicts that a refusal names."""
 CHECKS_MAX: Final = 1_000
 """Outcomes of expectations that an answer names."""
 
@@ -135,6 +128,7 @@ class Promoter:
         self._comparer = Comparer(catalog)
         self._groups = groups
         self._principal = principal
+        self._commits = NetCommits(catalog, principal)
 
     def changes(self, catalog: str, name: str) -> BranchChanges:
         """Returns the changes of a branch. Costs the reads of the commits of its tables. Raises
@@ -166,19 +160,17 @@ class Promoter:
         for _ in range(_ATTEMPTS):
             plan = self._comparer.compare(catalog, name)
             if plan.conflicts:
-                raise _conflict(plan)
+                raise conflict(plan.base.branch, plan.conflicts)
             unchanged = [table for table in plan.tables if table.change.is_empty]
             if unchanged:
-                self._return_unchanged(plan, unchanged)
+                return_unchanged(self._services, plan, unchanged)
                 continue
             checker = Checker(self._services, self._comparer)
             broken = _reasons(checker.check(plan))
             if state and state != _state_of(plan, checker.created):
                 raise _other_state(plan)
             if broken:
-                raise _conflict(
-                    msgspec.structs.replace(plan, conflicts=broken), "mend the rows on the branch, or its expectations"
-                )
+                raise conflict(plan.base.branch, broken, remedy="mend the rows on the branch, or its expectations")
             changed = plan.tables
             if not changed and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
@@ -187,7 +179,7 @@ class Promoter:
             group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
             transactions = CatalogTransactions(self._groups, self._services.committer)
             versions = checker.created if state else checker.versions
-            change = CatalogChange(partial(self._edit, plan, versions), _on_rejected)
+            change = CatalogChange(partial(self._edit, plan, versions), refuse_changed_branch)
             member = GroupChange(change, lambda _view: None)
             try:
                 outcome = transactions.commit(plan.catalog.catalog, group, [member])
@@ -200,100 +192,30 @@ class Promoter:
                 ratified = zip(changed, outcome.commits, strict=True)
                 tables = [_table_change(table, commit.version) for table, commit in ratified]
                 return Promoted(plan.base.branch, outcome.seq, tables, _names(plan))
-        raise _busy(name)
-
-    def _return_unchanged(self, plan: Comparison, tables: list[ComparedTable]) -> None:
-        """Makes tables without commits of their own the catalog's again, so that they take no part
-        in the promotion."""
-        for some in in_batches(tables, TABLES_PER_CHANGE):
-            self._return_some(plan, some)
-
-    def _return_some(self, plan: Comparison, tables: Sequence[ComparedTable]) -> None:
-        now = self._world.clock.now_ms()
-
-        def change(view: View) -> Edit | None:
-            entries = {}
-            writes = []
-            for table in tables:
-                before = plan.base_tree.find(table.path)
-                if before is not None and view.tree.find(table.path) == plan.branch.find(table.path):
-                    entries[key_of_path(table.path)] = before
-                    writes.append(drop_published_head(table.own, now))
-            if not entries:
-                return None
-            return Edit(f"{len(entries)} tables as in the catalog", entries=entries, writes=tuple(writes))
-
-        def on_rejected(failed: Mapping[int, Row | None]) -> None:
-            if failed:
-                raise _busy(plan.base.branch)
-
-        self._services.steps.commit(plan.base.branch, change, on_rejected=on_rejected)
+        raise busy(name)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def _commit(self, plan: Comparison, table: ComparedTable, passed: list[str]) -> CommitRequest:
         """Returns the commit of a table in the catalog; ``passed``: the names of expectations."""
-        theirs = table.theirs
-        version = theirs.latest + 1
         paths = BranchPaths(branch_folder(table.own.table_id))
-        moved = moved_change(table.change, paths)
+        moved = moved_change(table.change, paths.relocate)
         new_files = {key_of(paths.relocate(body)) for body in table.change.added.values() if paths.is_of_branch(body)}
-        if "metaData" in moved.definition:
-            moved.definition = {**moved.definition, "metaData": self._metadata(theirs, moved.definition["metaData"])}
-        now = self._world.clock.now_ms()
-        info = self._info(plan, table, moved, passed, now)
-        hwm = None if theirs.row_hwm is None else theirs.row_hwm + 1
-        content = commit_lines(info, moved, new_files, RowIds(hwm, version))
-        if len(content) <= self._services.limits.inline_bytes:
-            return CommitRequest(
-                theirs.table_id, version, base=theirs.latest, content=content, principal=self._principal, checked=True
-            )
-        staged = staged_file(version, self._world.ids.uuid())
-        self._world.storages.open(theirs.location).put_if_absent(staged_path(staged), content)
-        return CommitRequest(
-            theirs.table_id, version, base=theirs.latest, staged=staged, size=len(content), modified_ms=now,
-            principal=self._principal, checked=True,
-        )  # fmt: skip
-
-    def _metadata(self, theirs: TableHead, body: Action) -> Action:
-        """The branch's definition of a table under the id of the catalog's."""
-        stored = self._services.metadata.get(theirs.catalog, theirs.metadata).metadata
-        configuration = {key: value for key, value in (body.get("configuration") or {}).items() if key != UUID_PROPERTY}
-        own = (stored.get("configuration") or {}).get(UUID_PROPERTY)
-        if own is not None:
-            configuration[UUID_PROPERTY] = own
-        return {**body, "id": stored.get("id"), "configuration": configuration}
-
-    def _info(self, plan: Comparison, table: ComparedTable, moved: NetChange, passed: list[str], now: int) -> Action:
-        ict = max(now, table.theirs.last_ict + 1)
-        first, last = table.change.versions or (0, 0)
-        return {
-            "timestamp": now,
-            "inCommitTimestamp": ict,
-            "operation": PROMOTE,
-            "operationParameters": {
-                "branch": msgspec.json.encode(plan.base.branch).decode(),
-                "versions": msgspec.json.encode([first, last]).decode(),
-                "operations": msgspec.json.encode(table.change.operations).decode(),
-                "author": msgspec.json.encode(self._principal).decode(),
-                "passed": msgspec.json.encode(passed).decode(),
-            },
-            "operationMetrics": {
-                "numAddedFiles": str(len(moved.added)),
-                "numRemovedFiles": str(len(moved.removed)),
-            },
-            "readVersion": table.theirs.latest,
-            "isBlindAppend": moved.blind,
-            "engineInfo": "Turnstile",
-            "txnId": self._world.ids.uuid(),
+        parameters = {
+            "branch": plan.base.branch,
+            "versions": table.change.versions or (0, 0),
+            "operations": table.change.operations,
+            "author": self._principal,
+            "passed": passed,
         }
+        return self._commits.request(table.theirs, PROMOTE, parameters, moved, new_files)
 
     def _edit(self, plan: Comparison, versions: Mapping[str, int], view: View) -> Edit:
         """Returns the change of the catalog, for one of its trees; ``versions`` of tables that the
         branch created were checked. Raises StateConflict."""
         reasons = self._comparer.name_conflicts(plan, view.tree)
         if reasons:
-            raise _conflict(msgspec.structs.replace(plan, conflicts=reasons))
+            raise conflict(plan.base.branch, reasons)
         now = self._world.clock.now_ms()
         catalog = view.tree.catalog
         put: dict[Path, Entity] = {}
@@ -304,11 +226,11 @@ class Promoter:
                 writes += self._drop_table(each, plan, now)
             if each.after is None:
                 removed.append(each.path)
-                if each.of == NAMESPACE:
-                    self._require_empty(plan, each, view)
                 continue
             entity = self._store.entity(plan.branch.catalog, each.after.obj)
-            put[_written_path(each.path, entity)] = _with_rights(entity, self._present(view, each.path))
+            present = self._present(view, each.path)
+            access = Access(access_of(entity).owner) if present is None else access_of(present)
+            put[_written_path(each.path, entity)] = with_access(entity, access)
             if each.kind in ("created", "replaced"):
                 writes += self._adopt_rows(catalog, each.path, entity, versions, now)
         if len(writes) >= MAX_ROWS:
@@ -344,37 +266,10 @@ class Promoter:
         dropped = self._store.entity(plan.base_tree.catalog, each.before.obj)
         name = dotted_name(*each.path)
         head = self._comparer.publish(each.before.table_id, name)
-        if head.last_ict > plan.base.at // 1000:
-            reason = f"'{name}' was dropped on the branch and got version {head.latest} in the catalog"
-            raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
+        reason = late_commit(head, plan.base, name)
+        if reason is not None:
+            raise conflict(plan.base.branch, [reason])
         return [drop_published_head(head, now), *let_go_of(self._world.space, [dropped])]
-
-    def _require_empty(self, plan: Comparison, each: Difference, view: View) -> None:
-        gone = {one.path for one in plan.names if one.after is None}
-        kept = next((key for key, _ in view.tree.subtree(each.path) if path_of(key) not in gone), None)
-        if kept is not None:
-            reason = f"namespace '{dotted_name(*each.path)}' was dropped on the branch, and has more in the catalog"
-            raise _conflict(msgspec.structs.replace(plan, conflicts=[reason]))
-
-
-def _busy(branch: str) -> StateConflict:
-    problem = f"branch '{branch}', or a table that it changes, was written faster than it could be promoted"
-    return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send the request again", retry_after_ms=1_000)
-
-
-def _with_rights(entity: Entity, present: Entity | None) -> Entity:
-    """Returns an entity of a branch with the rights that the catalog's ``present`` one has; of a
-    new one its owner alone. Grants on a branch are for the branch."""
-    if isinstance(entity, Catalog | NamedSnapshot):
-        return entity
-    access = getattr(present, "access", None) or Access(entity.access.owner)
-    return msgspec.structs.replace(entity, access=access)
-
-
-def _on_rejected(failed: Mapping[int, Row | None]) -> None:
-    if failed:
-        problem = "the branch was changed while it was promoted"
-        raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send the request again", retry_after_ms=0)
 
 
 def _of_catalog(key: str, table_id: str, catalog: str) -> Change:
@@ -434,15 +329,3 @@ def _reasons(checks: Iterable[Checked]) -> list[str]:
 
 def _names(plan: Comparison) -> list[ChangedName]:
     return [ChangedName(dotted_name(*each.path), each.of, each.kind) for each in plan.names]
-
-
-def _conflict(plan: Comparison, remedy: str = _BEGIN_ANEW) -> StateConflict:
-    problem = f"branch '{plan.base.branch}' cannot be promoted: {first_of(plan.conflicts)}"
-    return StateConflict(
-        ErrorType.BRANCH_CONFLICT,
-        problem[:2_000],
-        field="branch",
-        remedy=remedy,
-        conflicts=plan.conflicts[:CONFLICTS_MAX],
-        count=len(plan.conflicts),
-    )

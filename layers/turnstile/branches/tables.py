@@ -26,7 +26,7 @@ from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.clone.copies import PastVersions
 from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.branches import is_inherited
-from turnstile.catalog.core.entities import CloneOf, Table
+from turnstile.catalog.core.entities import BranchOrigin, Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
@@ -41,7 +41,7 @@ from turnstile.delta.publish import Publisher
 from turnstile.maintenance.checkpoint import CheckpointWriter, write_pointer
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, derive
-from turnstile.store.core.errors import StorageFault
+from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault
 from turnstile.store.core.locations import branch_location
 from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Insert, Row, new_row
@@ -82,12 +82,16 @@ class OwnTables:
         assert isinstance(table, Table)
         if not is_inherited(tree, entry) or table.external is not None:
             return tree
-        own = self._write_log(tree, path, table)
+        base_ms = self._base_ms(tree.catalog)
+        own = self._write_log(tree, path, table, base_ms)
 
         def change(view: View) -> Edit | None:
             present = view.tree.find(path)
             if present is None or present.obj != entry.obj:
                 return None  # another request was first, or the name leads elsewhere now
+            if self._base_ms(tree.catalog) != base_ms:
+                problem = f"'{dotted_name(tree.catalog, *path)}' was loaded while its branch was updated"
+                raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send it again", retry_after_ms=0)
             return self._edit(view, path, table, own)
 
         return self._committer.commit(catalog, change)
@@ -114,18 +118,18 @@ class OwnTables:
             table_id=own.table_id,
             location=own.location,
             managed=True,
-            origin=CloneOf(table.table_id, own.version),
+            origin=BranchOrigin(table.table_id, own.version),
         )
         owner = owner_row(space, own.location, own.table_id, view.tree.catalog, now, first_life=True)
         writes = (Insert(head, (new_row("I2"),)), owner)
         return Edit(f"own log of {full} from version {own.version}", put={path: entity}, writes=writes)
 
-    def _write_log(self, tree: Tree, path: Path, table: Table) -> _Own:
+    def _write_log(self, tree: Tree, path: Path, table: Table, base_ms: int) -> _Own:
         world = self._world
         name = dotted_name(tree.catalog, *path)
         copier = DeltaCopier(world, self._metadata, self._publisher)
         copier.prefetch([table])
-        past = PastVersions(self._base_ms(tree.catalog))
+        past = PastVersions(base_ms)
         source, version, ict, metadata = copier.version_of(table.table_id, name, past)
         table_id = world.ids.uuid()
         location = branch_location(source.location, table_id)

@@ -272,10 +272,7 @@ def test_i28_names_that_both_changed_are_conflicts(site: PlansApi) -> None:
     assert site.http.delete(DEFAULT + "/tables/dropped_here").status == 204
     assert site.http.post(NAMESPACES, {"name": "both"}).status == 201
     error = refused(site.http.post(BRANCHES + "/dev/promote", {}), 409, "BranchConflict", "branch")
-    assert error["conflicts"] == [
-        "'both' was created in the catalog, too",
-        "'default.dropped_here' was dropped in the catalog",
-    ]
+    assert error["conflicts"] == ["'both' was created in the catalog, too"], "both dropped the table"
     assert names(site) == ["changed_there"]
 
 
@@ -488,7 +485,7 @@ def test_i28_a_prepared_promotion_under_a_key_is_made_once_with_new_and_dropped_
 
 
 def test_i28_more_tables_are_only_read_than_one_change_returns(site: PlansApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnstile.branches.promotion.TABLES_PER_CHANGE", 1)
+    monkeypatch.setattr("turnstile.branches.unchanged.TABLES_PER_CHANGE", 1)
     for at in range(15):
         site.create(f"t{at}")
     branched(site)

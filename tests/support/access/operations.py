@@ -279,6 +279,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "renew branch": lambda realm: _branch(realm, "PATCH", body={"days": 9}),
     "drop branch": lambda realm: _branch(realm, "DELETE"),
     "diff branch": lambda realm: _branch(realm, "GET", "/diff"),
+    "update branch": lambda realm: _branch(realm, "POST", "/update"),
     "promote branch": lambda realm: _branch(realm, "POST", "/promote", body={}),
     "reset catalog": _reset,
     "clone table": lambda _: Ask("POST", CLONES, {"from": "sales.t1", "to": "sales.t9"}),

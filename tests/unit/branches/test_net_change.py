@@ -135,7 +135,7 @@ def test_vectors_inside_the_log_and_absolute_ones_stay_as_they_are() -> None:
 def test_i2_new_files_get_row_ids_above_the_mark_and_files_of_the_base_keep_theirs() -> None:
     kept = add("../../a", vector=".")
     kept["add"] |= {"baseRowId": 3, "defaultRowCommitVersion": 1}
-    change = moved_change(net([info(), remove("../../a"), kept, add("x", rows=5), add("y", rows=2)]), PATHS)
+    change = moved_change(net([info(), remove("../../a"), kept, add("x", rows=5), add("y", rows=2)]), PATHS.relocate)
     new = {key for key in change.added if key[0].startswith("_branches")}
     actions = [json.loads(line) for line in commit_lines({}, change, new, RowIds(10, 7)).splitlines()]
     ids = {body["path"]: (body.get("baseRowId"), body.get("defaultRowCommitVersion")) for (body,) in (

@@ -25,6 +25,7 @@ from turnstile.store.core.names import check_identifier
 
 if TYPE_CHECKING:
     from turnstile.branches.promotion import BranchChanges, Promoted, Promoter
+    from turnstile.branches.update import Updated, Updater
 
 routes = Blueprint(__name__)
 
@@ -125,6 +126,20 @@ def diff_branch(catalog: str, branch: str) -> BranchChanges:
     return _promoter(services().catalog).changes(check_identifier(catalog, "catalog"), branch)
 
 
+@routes.route(BRANCH + "/update", methods=["POST"])
+@needs((branch_catalog, catalog_of_path), (manage_branch, branch_of_path))
+def update_branch(catalog: str, branch: str) -> Updated:
+    from turnstile.branches.update import Updated
+
+    Query()
+    name = check_identifier(catalog, "catalog")
+    return once(
+        name,
+        lambda by: _updater(by).update(name, branch),
+        lambda by, _seq: Updated(by.branches.get(name, branch), []),
+    )
+
+
 @routes.route(BRANCH + "/promote", methods=["POST"])
 @needs((edit_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def promote_branch(catalog: str, branch: str) -> Promoted:
@@ -138,6 +153,12 @@ def promote_branch(catalog: str, branch: str) -> Promoted:
         lambda by: _promoter(by).promote(name, branch, request.state or ""),
         lambda _by, seq: Promoted(full, seq, [], []),
     )
+
+
+def _updater(by: CatalogServices) -> Updater:
+    from turnstile.branches.update import Updater
+
+    return Updater(by, services().groups, principal=current().principal.name)
 
 
 def _promoter(by: CatalogServices) -> Promoter:

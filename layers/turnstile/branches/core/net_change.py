@@ -10,12 +10,12 @@ Sources: Delta protocol, "Add File and Remove File", "Row Tracking"; Delta's ``C
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import msgspec
 
-from turnstile.branches.core.paths import Action, BranchPaths
+from turnstile.branches.core.paths import Action
 from turnstile.delta.core.actions import DeletionVector
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
 from turnstile.delta.core.segments import vector_id
@@ -26,6 +26,8 @@ FileKey = tuple[str, str]
 
 PROMOTE: Final = "PROMOTE BRANCH"
 """The operation of the commit of a promotion."""
+UPDATE: Final = "UPDATE BRANCH"
+"""The operation of the commit that takes over changes of the catalog's table."""
 
 
 class NetChange:
@@ -130,7 +132,7 @@ def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
     """Returns the reason why the change of a branch cannot be put on top of what the catalog's
     table ``name`` got since the branch's base; None if it can. ``branch`` has the paths of the
     catalog's table."""
-    if catalog.versions is None:
+    if catalog.versions is None or branch.is_empty:
         return None
     since = _versions(catalog)
     if catalog.definition or catalog.domains:
@@ -153,6 +155,18 @@ def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
     return None
 
 
+def row_id_conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
+    """Returns the reason why a branch's table with row tracking cannot take over what the catalog's
+    table ``name`` got: the ids of new rows of both are the same. None if it can."""
+    if not (_new_files(branch) and _new_files(catalog)):
+        return None
+    return f"'{name}' has row tracking, and both the branch and {_versions(catalog)} added rows: promote the branch"
+
+
+def _new_files(change: NetChange) -> set[str]:
+    return {path for path, _ in change.added} - {path for path, _ in change.removed}
+
+
 def _versions(change: NetChange) -> str:
     first, last = change.versions or (0, 0)
     return f"version {first}" if first == last else f"versions {first} to {last}"
@@ -162,14 +176,14 @@ def _operations(change: NetChange) -> str:
     return ", ".join(change.operations[:5])
 
 
-def moved_change(change: NetChange, paths: BranchPaths) -> NetChange:
-    """Returns the change of a branch's table with the paths of the catalog's table."""
+def moved_change(change: NetChange, relocate: Callable[[Action], Action]) -> NetChange:
+    """Returns a change whose files ``relocate`` names by the paths of another table's log."""
     moved = NetChange()
     for name in ("definition", "domains", "transactions", "versions", "blind", "changes_rows", "operations"):
         setattr(moved, name, getattr(change, name))
     for source, target in ((change.added, moved.added), (change.removed, moved.removed)):
         for body in source.values():
-            action = paths.relocate(body)
+            action = relocate(body)
             target[key_of(action)] = action
     return moved
 
@@ -195,7 +209,7 @@ class RowIds(msgspec.Struct):
         return {**body, "baseRowId": first, "defaultRowCommitVersion": self.version}
 
 
-def commit_lines(info: Action, change: NetChange, new_files: set[FileKey], ids: RowIds) -> bytes:
+def commit_lines(info: Action, change: NetChange, new_files: Collection[FileKey], ids: RowIds) -> bytes:
     """Returns the content of the commit with a moved change. ``new_files``: those that the branch
     wrote, which get row ids."""
     actions: list[Action] = [{"commitInfo": info}]

@@ -20,7 +20,7 @@ _UP: Final = "../.."
 
 
 def below_branch(body: Action) -> Action:
-    """Returns the ``add`` action of a file of the catalog's table for the log of a branch's."""
+    """Returns an ``add`` or ``remove`` action of the catalog's table for the log of a branch's."""
     moved = {**body, "path": branch_path(body["path"])}
     vector = body.get("deletionVector")
     if vector is not None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
+from turnstile.catalog.changes.draft import DraftCommit, EntityIds, draft_commit
 from turnstile.catalog.changes.retry import Backoff
 from turnstile.catalog.changes.waiting import Edit
-from turnstile.catalog.core.entities import Entity, Table, kind_of
-from turnstile.catalog.core.index import Index, IndexEntry, LayeredIndex, pack_directory
-from turnstile.catalog.core.paths import key_of
 from turnstile.catalog.core.rows import CatalogHead, end_sweep, is_swept, swap_head, swept_ahead
-from turnstile.catalog.core.spill import spill
-from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
+from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.errors import NewerFormat, NotFound, OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Row, Write
@@ -44,17 +40,6 @@ class LostSwap(msgspec.Struct, frozen=True):
     failed: Mapping[int, Row | None] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class DraftCommit:
-    """A commit that is computed and not written yet: the tree that has it, the edit that it was
-    made from, and its new entities and index segments by id."""
-
-    tree: Tree
-    edit: Edit
-    entities: Mapping[str, Entity]
-    segments: Mapping[str, Index]
-
-
 class CommitAttempts:
     """The attempts of one change, or of a group of them: written objs, reusable objs, and objs that
     may be deleted.
@@ -68,7 +53,7 @@ class CommitAttempts:
         self._world = world
         self._store = store
         self._backoff = backoff
-        self._ids: dict[tuple[str, str], tuple[Entity, str]] = {}
+        self._ids: EntityIds = {}
         self._stored: set[str] = set()
         self._unreachable: set[str] = set()
         self._catalog = ""
@@ -85,38 +70,9 @@ class CommitAttempts:
         )
         raise NotFound("catalog commit", f"{row['name']} at the HEAD that was replaced at {at}", remedy=remedy)
 
-    def draft(self, seq: int, tree: Tree, edit: Edit) -> DraftCommit:
-        """Returns the commit that follows ``tree``, number ``seq``, with ``edit``. Nothing is
-        written yet."""
-        placed = self._place(tree, edit)
-        embedded = tree.index.with_changes(
-            {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},
-            [key_of(path) for path in edit.remove],
-        )
-        id = self._store.new_commit_id()
-        now = self._world.clock.now_ms()
-        index = spill(
-            embedded,
-            tree.index.directory,
-            self._store.limits,
-            load=self._store.segments(tree.catalog).load,
-            new_id=self._store.new_segment_id,
-            patience=int(id[-4:], 16) / 0x1_0000,  # random, so that concurrent writers do not all spill at once
-        )
-        commit = CatalogCommit(
-            seq=seq + 1,
-            parents=parents_after(seq, tree.head, tree.commit.parents),
-            message=edit.message,
-            at=max(now * 1000, tree.commit.at + 1),  # the clock may be behind that of the commit before
-            embedded=index.embedded.packed_bytes,
-            segments=pack_directory(index.directory),
-            access=tree.commit.access if edit.access is None else edit.access,
-            restores=edit.restores,
-            restored_by=tree.head if tree.commit.restores else tree.commit.restored_by,
-        )
-        entities = {entry.obj: entity for entity, entry in placed.values()}
-        layered = LayeredIndex(index.embedded, index.directory, self._store.segments(tree.catalog))
-        return DraftCommit(Tree(tree.catalog, id, commit, layered), edit, entities, index.written)
+    def draft(self, tree: Tree, edit: Edit) -> DraftCommit:
+        """Returns the commit that follows ``tree``, with ``edit``. Nothing is written yet."""
+        return draft_commit(self._store, self._world.clock.now_ms(), tree, edit, self._ids)
 
     def swap(self, at: CatalogHead, drafts: Sequence[DraftCommit], since: int, turn: str = "") -> LostSwap | None:
         """Writes the objs of ``drafts``, each of which follows the one before it, and makes the
@@ -187,20 +143,6 @@ class CommitAttempts:
                 self._store.delete(self._catalog, id)
             except Exception:  # the caller must get the outcome of its change; gc deletes what is left
                 return
-
-    def _place(self, tree: Tree, edit: Edit) -> dict[str, tuple[Entity, IndexEntry]]:
-        """Returns the entities of the edit with their index entries, by key. An entity keeps the id
-        of an earlier attempt that put the same entity in place of the same obj."""
-        placed: dict[str, tuple[Entity, IndexEntry]] = {}
-        for path, entity in edit.put.items():
-            before = tree.find(path)
-            slot = (key_of(path), before.obj if before else "")
-            earlier = self._ids.get(slot)
-            id = earlier[1] if earlier is not None and earlier[0] == entity else self._store.new_entity_id(tree.catalog)
-            self._ids[slot] = (entity, id)
-            table_id = entity.table_id if isinstance(entity, Table) else ""
-            placed[slot[0]] = (entity, IndexEntry(kind_of(entity), id, table_id))
-        return placed
 
     def _send(self, at: CatalogHead, id: str, writes: list[Write]) -> Accepted | AllAccepted | LostSwap:
         """Sends the swap until there is an answer. Sending the same swap again is harmless: it is

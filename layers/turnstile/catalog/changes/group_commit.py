@@ -26,7 +26,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.attempts import CommitAttempts, DraftCommit, LostSwap
+from turnstile.catalog.changes.attempts import CommitAttempts, LostSwap
+from turnstile.catalog.changes.draft import DraftCommit
 from turnstile.catalog.changes.retry import Backoff, PriorityClaim
 from turnstile.catalog.changes.waiting import ChangeQueue, WaitingChange
 from turnstile.catalog.core.grouping import Completion, Judgement, Swap, completion_of, joins
@@ -171,7 +172,7 @@ class GroupTurn:
                 if not joins(keys, rows.keys(), len(drafts), size_bytes):
                     judged.append(_Judged(change, Judgement.POSTPONED, None, real))
                     continue
-                draft = self._attempts.draft(tree.commit.seq, tree, edit)
+                draft = self._attempts.draft(tree, edit)
             except Exception as error:
                 judged.append(_Judged(change, Judgement.REFUSED, error, real))
                 continue

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.catalog.core.entities import TABLE, CloneOf, Table
+from turnstile.catalog.core.entities import TABLE, BranchOrigin, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
@@ -87,4 +87,4 @@ def shown_table(tree: Tree, entry: IndexEntry, table: Table) -> Table:
     if table.external is not None or not is_inherited(tree, entry):
         return table
     id = uuid.uuid5(_NO_TABLE, f"{tree.catalog.lower()}/{table.table_id}")
-    return msgspec.structs.replace(table, table_id=str(id), origin=CloneOf(table.table_id, NOT_KNOWN))
+    return msgspec.structs.replace(table, table_id=str(id), origin=BranchOrigin(table.table_id, NOT_KNOWN))

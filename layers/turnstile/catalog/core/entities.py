@@ -71,11 +71,31 @@ class CloneOf(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
 
 
+class BranchOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The catalog's table ``source`` (uuid) that a branch's table belongs to.
+
+    Attributes:
+        version: with which the log of the branch's table begins.
+        base: of the catalog's table, up to which the branch's table has its changes; -1:
+            ``version``.
+        updates: versions of the branch's table that only took over changes of the catalog's.
+    """
+
+    source: str
+    version: int
+    base: int = -1
+    updates: tuple[int, ...] = ()
+
+    @property
+    def base_version(self) -> int:
+        """The version of the catalog's table that the branch's table is based on."""
+        return self.version if self.base < 0 else self.base
+
+
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=TABLE):
     """A Delta or external table in its catalog; members that change with its commits are in its own
     HEAD, which ``table_id`` names. ``external``: of a table that is registered only. ``clone``: of
-    a clone, which has no files of its own. ``origin``: of a branch's table, the catalog's table and
-    the version with which its log begins.
+    a clone, which has no files of its own. ``origin``: of a branch's table, the catalog's table.
     """
 
     name: str
@@ -88,7 +108,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
     external: External | None = None
     access: Access = NO_ACCESS
     clone: CloneOf | None = None
-    origin: CloneOf | None = None
+    origin: BranchOrigin | None = None
 
 
 class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=CATALOG):

@@ -1,0 +1,266 @@
+"""Updates a branch: it takes over everything that its catalog got since the base (I28).
+
+    1  compare      as for a promotion (``comparison``); conflicts are named, nothing is changed
+    2  unchanged    tables with a log of their own and no changes become the catalog's again
+    3  tables       each changed Delta table gets one commit, ``UPDATE BRANCH``, with the net change of
+                    the catalog's table since the base, by the paths of the branch's log
+    4  tree         the catalog's present names, with those that the branch changed
+    5  one write    of the catalog's HEAD, in which the base moves to its present tree; of the branch's
+                    row, with the tree of 4; the commits of 3, and a check that the catalog's tables
+                    are still those that were compared
+
+A table that got a commit between 1 and 5 refuses the write, and everything is computed again. The
+commits of 3 are no changes of the branch: the entity of the table names their versions, and a
+comparison leaves them out. A crash before 5 leaves the branch as it was, with objs for gc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
+from turnstile.branches.core.differences import Difference
+from turnstile.branches.core.entities import access_of, updated_entity, with_access
+from turnstile.branches.core.net_change import UPDATE, NetChange, moved_change, row_id_conflict_of
+from turnstile.branches.core.paths import below_branch
+from turnstile.branches.net_commits import NetCommits
+from turnstile.branches.refusals import busy, conflict, late_commit, refuse_changed_branch
+from turnstile.branches.unchanged import return_unchanged
+from turnstile.catalog.branches import Branch, base_of, branch_of
+from turnstile.catalog.changes.commit import CatalogChange
+from turnstile.catalog.changes.composed import GroupChange
+from turnstile.catalog.changes.draft import DraftCommit, draft_commit
+from turnstile.catalog.changes.transactions import Applied, CatalogTransactions
+from turnstile.catalog.changes.waiting import Edit
+from turnstile.catalog.core.entities import TABLE, Entity
+from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.paths import Path, dotted_name, key_of
+from turnstile.catalog.core.rows import CatalogHead, swap_head
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.core import snapshot_path
+from turnstile.catalog.reader import View
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
+from turnstile.delta.transactions.groups import GroupRatifier
+from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge, TurnstileError
+from turnstile.store.ports import World
+
+UPDATES_MAX: Final = 1_000
+"""Updates of a table with changes of both sides: its entity names the commit of each."""
+_ATTEMPTS: Final = 10
+_REMEDY: Final = "undo there what is in conflict, or make a new branch"
+
+
+class UpdatedTable(msgspec.Struct, frozen=True):
+    """A table of the branch that took over changes: ``base``, the version of the catalog's table
+    that it has now, and ``version``, its own latest."""
+
+    name: str
+    table_id: str
+    base: int
+    version: int
+
+
+class Updated(msgspec.Struct, frozen=True):
+    """An update: the branch with its new base, and the Delta tables with changes of both sides."""
+
+    branch: Branch
+    tables: list[UpdatedTable]
+
+
+class _Renewed(msgspec.Struct, frozen=True):
+    """A table of the branch with what it takes over."""
+
+    table: ComparedTable
+    since: NetChange
+
+    @property
+    def has_commit(self) -> bool:
+        return not self.since.is_empty
+
+
+class Updater:
+    """Updates branches. One per request."""
+
+    def __init__(self, catalog: CatalogServices, groups: GroupRatifier, *, principal: str = "") -> None:
+        self._services = catalog
+        self._world: World = catalog.world
+        self._store = catalog.reader.store
+        self._comparer = Comparer(catalog)
+        self._groups = groups
+        self._commits = NetCommits(catalog, principal)
+
+    def update(self, catalog: str, name: str) -> Updated:
+        """Moves the base of a branch to the present tree of its catalog.
+
+        Raises:
+            NotFound: no such branch.
+            StateConflict: ``BranchConflict``: both changed the same; ``ConcurrentChange``: other
+                writers were faster.
+            InvalidRequest: it has more changed tables than one write can hold.
+            TooLarge: it has more commits or changed files than a comparison reads.
+            UnsupportedTable, StorageFault: a log cannot be read.
+            OutcomeUnknown: it may be updated; an update may be repeated.
+        """
+        for _ in range(_ATTEMPTS):
+            plan = self._comparer.compare(catalog, name)
+            if plan.conflicts:
+                raise _conflict(plan, plan.conflicts)
+            unchanged = [table for table in plan.tables if self._is_the_base(plan, table)]
+            if unchanged:
+                return_unchanged(self._services, plan, unchanged)
+                continue
+            updated = self._update(plan)
+            if updated is not None:
+                return updated
+        raise busy(name)
+
+    def _is_the_base(self, plan: Comparison, table: ComparedTable) -> bool:
+        """Whether a table has neither commits nor rights of its own."""
+        before = self._entity(plan.base_tree, plan.base_tree.find(table.path))
+        return table.change.is_empty and access_of(before) == access_of(table.entity)
+
+    def _update(self, plan: Comparison) -> Updated | None:
+        """Carries out steps 3 to 5. Returns None where a table got a commit meanwhile."""
+        tables = [self._renewed(table) for table in plan.tables]
+        dropped = list(self._dropped_heads(plan))
+        reasons = [*self._row_id_conflicts(tables), *self._late_commits(plan, dropped)]
+        if reasons:
+            raise _conflict(plan, reasons)
+        row = self._world.refs.read(self._services.reader.key(plan.base.branch))
+        if row is None or row["head"] != plan.branch.head:
+            return None
+        commits = tuple(self._commit(plan, each) for each in tables if each.has_commit)
+        heads = [*(each.table.theirs for each in tables), *(head for _, head in dropped)]
+        reads = tuple(ReadVersion(head.table_id, head.latest) for head in heads)
+        latest_ict = max((head.last_ict for head in heads), default=0)
+        edit = partial(self._edit, plan, tables, CatalogHead.from_row(row), latest_ict)
+        group = GroupRequest(self._world.ids.uuid(), commits, reads)
+        member = GroupChange(CatalogChange(edit, refuse_changed_branch), lambda _view: None)
+        transactions = CatalogTransactions(self._groups, self._services.committer)
+        try:
+            outcome = transactions.commit(plan.catalog.catalog, group, [member], of_branch=plan.base.branch)
+            if not isinstance(outcome, Applied) and outcome.change is not None:
+                raise outcome.change.error
+        except TurnstileError as error:
+            error.field = "branch" if error.type == ErrorType.BRANCH_CONFLICT else None
+            raise
+        if not isinstance(outcome, Applied):
+            return None
+        tree = self._services.reader.current(plan.catalog.catalog)
+        branch = branch_of(tree, self._store, plan.base.name[1:])
+        return Updated(branch, [_shown(each) for each in tables if each.has_commit])
+
+    def _renewed(self, table: ComparedTable) -> _Renewed:
+        since = self._comparer.changes_since(table) if table.change.is_empty else table.since
+        return _Renewed(table, since)
+
+    def _commit(self, plan: Comparison, each: _Renewed) -> CommitRequest:
+        moved = moved_change(each.since, below_branch)
+        own = each.table.own
+        marks = [mark for mark in (own.row_hwm, each.table.theirs.row_hwm) if mark is not None]
+        head = msgspec.structs.replace(own, row_hwm=max(marks)) if marks else own
+        parameters = {
+            "catalog": plan.catalog.catalog,
+            "versions": each.since.versions,
+            "operations": each.since.operations,
+        }
+        return self._commits.request(head, UPDATE, parameters, moved)
+
+    # -- further conflicts --------------------------------------------------------------------------------------------
+
+    def _row_id_conflicts(self, tables: list[_Renewed]) -> Iterator[str]:
+        for each in tables:
+            if each.table.theirs.row_hwm is not None:
+                reason = row_id_conflict_of(each.table.change, each.since, dotted_name(*each.table.path))
+                if reason is not None:
+                    yield reason
+
+    def _dropped_heads(self, plan: Comparison) -> Iterator[tuple[Difference, TableHead]]:
+        """The HEADs of the catalog's tables that the branch dropped or replaced."""
+        for each in plan.names:
+            if each.of == TABLE and each.before is not None and each.kind in ("dropped", "replaced"):
+                yield each, self._comparer.publish(each.before.table_id, dotted_name(*each.path))
+
+    def _late_commits(self, plan: Comparison, dropped: list[tuple[Difference, TableHead]]) -> Iterator[str]:
+        reasons = (late_commit(head, plan.base, dotted_name(*each.path)) for each, head in dropped)
+        return (reason for reason in reasons if reason is not None)
+
+    # -- the write ----------------------------------------------------------------------------------------------------
+
+    def _edit(self, plan: Comparison, tables: list[_Renewed], row: CatalogHead, latest_ict: int, view: View) -> Edit:
+        """Returns the change of the catalog, for one of its trees. Writes the objs of the branch's
+        commit. ``latest_ict`` (ms) of the tables that were compared: all of it belongs to the new
+        base. Raises StateConflict."""
+        base = base_of(view.tree, self._store, plan.base.name[1:])
+        if (base.head, base.dropping) != (plan.base.head, False):
+            raise busy(base.branch)
+        reasons = self._comparer.name_conflicts(plan, view.tree)
+        if reasons:
+            raise _conflict(plan, reasons)
+        now = self._world.clock.now_ms()
+        draft = self._branch_commit(plan, tables, view.tree, now)
+        self._store.write(draft.tree.catalog, draft.tree.head, draft.tree.commit, draft.entities, draft.segments)
+        moved = msgspec.structs.replace(
+            base,
+            head=view.tree.head,
+            seq=view.tree.commit.seq,
+            at=max(now, latest_ict) * 1000,
+            first=base.first or base.head,
+        )
+        swap = swap_head(row, draft.tree.head, now, draft.tree.commit.segments)
+        return Edit(f"update branch {base.branch}", put={snapshot_path(base.name): moved}, writes=(swap,))
+
+    def _branch_commit(self, plan: Comparison, tables: list[_Renewed], present: Tree, now: int) -> DraftCommit:
+        """The branch's next commit: the catalog's present names, and the branch's."""
+        branch = plan.branch
+        put: dict[Path, Entity] = {}
+        entries: dict[str, IndexEntry] = {}
+        removed = [snapshot_path(plan.base.name)]
+        for each in tables:
+            put[(*each.table.path[:-1], each.table.entity.name)] = self._updated_table(plan, each, present)
+        for name in (*plan.names, *plan.rights):
+            if name.after is None:
+                removed.append(name.path)
+                continue
+            after = self._store.entity(branch.catalog, name.after.obj)
+            before = self._entity(plan.base_tree, name.before)
+            entity = updated_entity(before, after, self._entity(present, present.find(name.path)))
+            if entity == after:
+                entries[key_of(name.path)] = name.after
+            elif entity is not None:
+                put[(*name.path[:-1], entity.name)] = entity
+        edit = Edit(f"update from {present.head}", put=put, remove=tuple(removed), entries=entries, restores=True)
+        return draft_commit(self._store, now, Tree(branch.catalog, branch.head, branch.commit, present.index), edit)
+
+    def _updated_table(self, plan: Comparison, each: _Renewed, present: Tree) -> Entity:
+        """The entity of a table that has everything of the catalog's table."""
+        table = each.table
+        origin = table.entity.origin
+        assert origin is not None
+        updates = (*origin.updates, table.own.latest + 1) if each.has_commit else origin.updates
+        if len(updates) > UPDATES_MAX:
+            problem = f"'{dotted_name(*table.path)}' was updated {UPDATES_MAX} times on the branch"
+            raise TooLarge(problem, field="branch", remedy="promote it", limit=UPDATES_MAX, size=len(updates))
+        before, now = (access_of(self._entity(tree, tree.find(table.path))) for tree in (plan.base_tree, present))
+        own = access_of(table.entity)
+        entity = with_access(table.entity, now if own == before else own)
+        moved = msgspec.structs.replace(origin, base=table.theirs.latest, updates=updates)
+        return msgspec.structs.replace(entity, origin=moved)
+
+    def _entity(self, tree: Tree, entry: IndexEntry | None) -> Entity | None:
+        return None if entry is None else self._store.entity(tree.catalog, entry.obj)
+
+
+def _shown(each: _Renewed) -> UpdatedTable:
+    table = each.table
+    return UpdatedTable(dotted_name(*table.path), table.own.table_id, table.theirs.latest, table.own.latest + 1)
+
+
+def _conflict(plan: Comparison, reasons: list[str]) -> StateConflict:
+    return conflict(plan.base.branch, reasons, remedy=_REMEDY, change="updated")
