@@ -93,6 +93,28 @@ def test_i28_delta_tables_of_a_branch_are_read_and_written_by_every_client(site:
     assert ids(main.read()) == [1, 2, 3]
 
 
+def test_i28_an_updated_branch_is_read_and_written_by_every_client(site: Site) -> None:
+    main = site.lake.create("default.b_t", rows())
+    main.append(rows(1, 2))
+    ice = site.iceberg().create_table("default.b_ice", rows().schema)
+    site.branch()
+    dev = site.dev.table("default.b_t")
+    dev.append(rows(10))
+    main.append(rows(3))
+    ice.append(rows(7))
+    assert site.lake.branches.update("dev").until_ms > 0
+    assert site.lake.branches.changes("dev").conflicts == []
+    dev = site.dev.table("default.b_t")
+    assert ids(dev.read()) == site.planned("main@dev", "default.b_t") == [1, 2, 3, 10]
+    assert sorted(site.duckdb("main@dev", "SELECT id FROM lake.default.b_t")) == [(1,), (2,), (3,), (10,)]
+    assert ids(site.iceberg("main@dev").load_table("default.b_ice").scan().to_arrow()) == [7]
+    dev.delete([("id", "=", 3)])
+    site.iceberg("main@dev").load_table("default.b_ice").append(rows(8))
+    site.promote()
+    assert ids(site.lake.table("default.b_t").read()) == [1, 2, 10]
+    assert ids(site.iceberg().load_table("default.b_ice").scan().to_arrow()) == [7, 8]
+
+
 def test_i28_a_refused_promotion_shows_nothing_and_leaves_the_branch(site: Site) -> None:
     main = site.lake.create("default.b_t", rows())
     main.append(rows(1, 2))

@@ -344,6 +344,13 @@ MODULES: Final = {
     "turnstile.branches.promotion": Mutated(
         ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
     ),
+    "turnstile.branches.update": Mutated(
+        ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
+    ),
+    "turnstile.branches.unchanged": Mutated(("functional/branches",), writes=True, decides=True),
+    "turnstile.branches.refusals": Mutated(("functional/branches",), writes=False, decides=True),
+    "turnstile.branches.net_commits": Mutated(("functional/branches",), writes=False, decides=True),
+    "turnstile.branches.core.entities": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.branches.tables": Mutated(
         ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
     ),

@@ -73,7 +73,7 @@ class Updated(msgspec.Struct, frozen=True):
     tables: list[UpdatedTable]
 
 
-class _Renewed(msgspec.Struct, frozen=True):
+class _TableUpdate(msgspec.Struct, frozen=True):
     """A table of the branch with what it takes over."""
 
     table: ComparedTable
@@ -127,7 +127,7 @@ class Updater:
 
     def _update(self, plan: Comparison) -> Updated | None:
         """Carries out steps 3 to 5. Returns None where a table got a commit meanwhile."""
-        tables = [self._renewed(table) for table in plan.tables]
+        tables = [self._table_update(table) for table in plan.tables]
         dropped = list(self._dropped_heads(plan))
         reasons = [*self._row_id_conflicts(tables), *self._late_commits(plan, dropped)]
         if reasons:
@@ -154,13 +154,13 @@ class Updater:
             return None
         tree = self._services.reader.current(plan.catalog.catalog)
         branch = branch_of(tree, self._store, plan.base.name[1:])
-        return Updated(branch, [_shown(each) for each in tables if each.has_commit])
+        return Updated(branch, [_answer_of(each) for each in tables if each.has_commit])
 
-    def _renewed(self, table: ComparedTable) -> _Renewed:
+    def _table_update(self, table: ComparedTable) -> _TableUpdate:
         since = self._comparer.changes_since(table) if table.change.is_empty else table.since
-        return _Renewed(table, since)
+        return _TableUpdate(table, since)
 
-    def _commit(self, plan: Comparison, each: _Renewed) -> CommitRequest:
+    def _commit(self, plan: Comparison, each: _TableUpdate) -> CommitRequest:
         moved = moved_change(each.since, below_branch)
         own = each.table.own
         marks = [mark for mark in (own.row_hwm, each.table.theirs.row_hwm) if mark is not None]
@@ -174,7 +174,7 @@ class Updater:
 
     # -- further conflicts --------------------------------------------------------------------------------------------
 
-    def _row_id_conflicts(self, tables: list[_Renewed]) -> Iterator[str]:
+    def _row_id_conflicts(self, tables: list[_TableUpdate]) -> Iterator[str]:
         for each in tables:
             if each.table.theirs.row_hwm is not None:
                 reason = row_id_conflict_of(each.table.change, each.since, dotted_name(*each.table.path))
@@ -193,7 +193,9 @@ class Updater:
 
     # -- the write ----------------------------------------------------------------------------------------------------
 
-    def _edit(self, plan: Comparison, tables: list[_Renewed], row: CatalogHead, latest_ict: int, view: View) -> Edit:
+    def _edit(
+        self, plan: Comparison, tables: list[_TableUpdate], row: CatalogHead, latest_ict: int, view: View
+    ) -> Edit:
         """Returns the change of the catalog, for one of its trees. Writes the objs of the branch's
         commit. ``latest_ict`` (ms) of the tables that were compared: all of it belongs to the new
         base. Raises StateConflict."""
@@ -216,7 +218,7 @@ class Updater:
         swap = swap_head(row, draft.tree.head, now, draft.tree.commit.segments)
         return Edit(f"update branch {base.branch}", put={snapshot_path(base.name): moved}, writes=(swap,))
 
-    def _branch_commit(self, plan: Comparison, tables: list[_Renewed], present: Tree, now: int) -> DraftCommit:
+    def _branch_commit(self, plan: Comparison, tables: list[_TableUpdate], present: Tree, now: int) -> DraftCommit:
         """The branch's next commit: the catalog's present names, and the branch's."""
         branch = plan.branch
         put: dict[Path, Entity] = {}
@@ -238,7 +240,7 @@ class Updater:
         edit = Edit(f"update from {present.head}", put=put, remove=tuple(removed), entries=entries, restores=True)
         return draft_commit(self._store, now, Tree(branch.catalog, branch.head, branch.commit, present.index), edit)
 
-    def _updated_table(self, plan: Comparison, each: _Renewed, present: Tree) -> Entity:
+    def _updated_table(self, plan: Comparison, each: _TableUpdate, present: Tree) -> Entity:
         """The entity of a table that has everything of the catalog's table."""
         table = each.table
         origin = table.entity.origin
@@ -257,7 +259,7 @@ class Updater:
         return None if entry is None else self._store.entity(tree.catalog, entry.obj)
 
 
-def _shown(each: _Renewed) -> UpdatedTable:
+def _answer_of(each: _TableUpdate) -> UpdatedTable:
     table = each.table
     return UpdatedTable(dotted_name(*table.path), table.own.table_id, table.theirs.latest, table.own.latest + 1)
 

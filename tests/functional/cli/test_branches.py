@@ -1,4 +1,4 @@
-"""``turnstile branch check`` and ``promote --state``."""
+"""``turnstile branch check``, ``update`` and ``promote --state``."""
 
 from __future__ import annotations
 
@@ -46,3 +46,17 @@ def test_a_promotion_carries_the_state_that_a_comparison_showed() -> None:
         assert run("branch", "promote", "main", "dev", "--url", canned.url).exit_code == 0
     bodies = [body for method, _, body, _ in canned.seen if method == "POST"]
     assert bodies == [{"state": "5b0c"}, {}]
+
+
+def test_an_update_shows_the_tables_with_changes_of_both_sides_and_the_new_base() -> None:
+    branch = {"full_name": "main@dev", "at": 1_764_547_200_000_000}
+    tables = [{"name": "sales.orders", "table_id": "x", "base": 12, "version": 15}]
+    for changed in ([], tables):
+        with service(
+            {"POST /v1/catalogs/main/branches/dev/update": (200, {"branch": branch, "tables": changed})}
+        ) as to:
+            shown = run("branch", "update", "main", "dev", "--url", to.url).stdout
+            printed = run("branch", "update", "main", "dev", "--url", to.url, "-o", "json")
+        assert json.loads(printed.stdout)["tables"] == changed
+        assert "main@dev shows main as of 2025-12-01" in shown
+        assert ("sales.orders" in shown and "15" in shown) if changed else "no table has changes of both" in shown

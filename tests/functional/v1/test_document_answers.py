@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -353,11 +354,11 @@ def dropped_while_recovering(site: Site) -> Answer:
     return site.ask("dropBranch")
 
 
-def promoted_over_another(site: Site) -> Answer:
-    """A promotion of a branch with a namespace that the catalog got, too."""
+def over_another(operation: str, site: Site) -> Answer:
+    """A promotion, or an update, of a branch with a namespace that the catalog got, too."""
     for catalog in ("main", "main@dev"):
         site.ask("createNamespace", {"name": "both"}, path=f"/v1/catalogs/{catalog}/namespaces")
-    return good(site, "promoteBranch")
+    return good(site, operation)
 
 
 def with_hold(drive: Callable[[Site, str], Answer], site: Site, id: str) -> Answer:
@@ -466,7 +467,8 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("createSnapshot", 409): lambda site: site.ask("createSnapshot", {"name": "NAMED"}),
     ("createBranch", 409): lambda site: site.ask("createBranch", {"name": "DEV"}),
     ("dropBranch", 409): dropped_while_recovering,
-    ("promoteBranch", 409): promoted_over_another,
+    ("promoteBranch", 409): partial(over_another, "promoteBranch"),
+    ("updateBranch", 409): partial(over_another, "updateBranch"),
     ("resetCatalog", 409): reset_over_a_purge,
     ("clone", 409): lambda site: recovering(site, "clone"),
     ("createRef", 409): lambda site: site.ask("createRef", {"name": "app", "value": "a"}),

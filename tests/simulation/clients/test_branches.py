@@ -1,6 +1,7 @@
-"""A catalog and a branch of it are written side by side, and the branch is promoted or dropped by
-processes that die, or lose answers, at any write (I28). The catalog shows all changes of the branch
-or none, keeps its own, and no acknowledged commit of the branch is lost."""
+"""A catalog and a branch of it are written side by side, and the branch is updated, promoted or
+dropped by processes that die, or lose answers, at any write (I28). The catalog shows all changes of
+the branch or none, keeps its own, and no acknowledged commit of the branch is lost. After an update
+the branch shows one state of the catalog's tables, with its own changes."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, before_write, s
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.promotion import Promoter
+from turnstile.branches.update import Updater
 from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.undecided import OPEN_MS
 from turnstile.delta.proposals import CommitRequest
@@ -45,6 +47,8 @@ class Lake:
         self.base: dict[str, set[str]] = {}
         self.path_in_base: dict[str, str] = {}
         self.promoted = 0
+        self.updated = 0
+        self.past: dict[str, list[set[str]]] = {name: [] for name in TABLES}
         self.prepared = 0
         for name in TABLES:
             self.append("main", name)
@@ -99,6 +103,7 @@ class Lake:
         file = f"f{self.world.clock.now_ms()}"
         if self.commit(catalog, name, delta.add(file), blind=True):
             self.shown(catalog)[name].add(file)
+            self.past[name].append(set(self.main[name]))
 
     def delete(self, catalog: str, name: str) -> None:
         """Deletes a file; on the branch one that its base had."""
@@ -142,14 +147,57 @@ class Lake:
             self.base = {name: set(files) for name, files in self.main.items()}
             self.path_in_base = self.paths()
 
+    def race(self) -> None:
+        """Others append while the next writes are made."""
+        raced = self.random.choice(("main", BRANCH))
+        name = self.random.choice(TABLES)
+
+        def append() -> None:
+            with contextlib.suppress(NotFound):  # a promotion with a lost answer has ended the branch
+                self.append(raced, name)
+
+        for _ in range(self.random.choice((0, 0, 1, 2))):
+            before_write(self.world, self.random.randint(1, 8), append)
+
+    def update(self) -> None:
+        assert self.dev is not None
+        before = self.services().open_catalog.branches.get("main", "dev")
+        services = self.faulty() if self.random.random() < 0.6 else self.services()
+        self.past = {name: [set(files)] for name, files in self.main.items()}
+        self.race()
+        refused = ""
+        try:
+            part = self.random.choice((TRANSACT_MAX, 5))
+            Updater(services.open_catalog, GroupRatifier(services.world, services.ratifier, part=part)).update(
+                "main", "dev"
+            )
+        except (Crash, OutcomeUnknown, StorageFault):
+            pass
+        except StateConflict as error:
+            refused = error.type
+        finally:
+            stop_races(self.world)
+        self.world.clock.now += self.random.choice((0, OPEN_MS + 1))
+        conflicts = self._conflicts()
+        assert conflicts or refused != ErrorType.BRANCH_CONFLICT
+        if self.services().open_catalog.branches.get("main", "dev") == before:
+            return
+        self.updated += 1
+        for name in TABLES:
+            gone = self.base[name] - self.dev[name]
+            new = self.dev[name] - self.base[name]
+            shown = self.files(BRANCH, name)
+            bases = [state for state in self.past[name] if (state - gone) | new == shown]
+            assert bases, "the branch shows a state of the catalog during the update, with its own changes"
+            self.dev[name] = shown
+            self.base[name] = bases[-1]
+        self.path_in_base = self.paths()
+
     def promote(self) -> None:
         assert self.dev is not None
         own = [self.table_id(BRANCH, name, self.services()) for name in TABLES]
         services = self.faulty() if self.random.random() < 0.6 else self.services()
-        raced = self.random.choice(("main", BRANCH))
-        name = self.random.choice(TABLES)
-        for _ in range(self.random.choice((0, 0, 1, 2))):
-            before_write(self.world, self.random.randint(1, 8), lambda: self.append(raced, name))
+        self.race()
         refused = ""
         try:
             part = self.random.choice((TRANSACT_MAX, 5))
@@ -182,6 +230,7 @@ class Lake:
         if not self.has_branch():
             self._end()
         else:  # tables that are gone already
+            self.world.clock.now += OPEN_MS + 1  # an update that died may hold others
             services = self.services()
             services.open_catalog.branches.drop("main", "dev")
             self._end()
@@ -209,7 +258,7 @@ class Lake:
             choices += [self.branch] * 2
         else:
             choices += [lambda: self.append(BRANCH, name), lambda: self.delete(BRANCH, name)]
-            choices += [*[self.promote] * 4, self.drop] if self.random.random() < 0.5 else []
+            choices += [*[self.promote] * 4, *[self.update] * 3, self.drop] if self.random.random() < 0.5 else []
         self.random.choice(choices)()
 
 
@@ -222,9 +271,10 @@ def test_i28_a_branch_is_promoted_as_a_whole_or_not_at_all_wherever_a_process_di
 
 
 def test_i28_the_runs_promote_branches() -> None:
-    lakes = [Lake(seed) for seed in range(200, 206)]
+    lakes = [Lake(seed) for seed in range(200, 212)]
     for lake in lakes:
-        for _ in range(25):
+        for _ in range(30):
             lake.step()
     assert sum(lake.promoted for lake in lakes) > 2
+    assert sum(lake.updated for lake in lakes) > 2
     assert sum(lake.prepared for lake in lakes) > 2

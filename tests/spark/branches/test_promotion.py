@@ -27,6 +27,7 @@ def dev(spark: Any, server: Any, lake: Any, name: str) -> Iterator[Any]:
         return lakes[0]
 
     make.promote = lambda: lake.branches.promote(branch)  # type: ignore[attr-defined]
+    make.update = lambda: lake.branches.update(branch)  # type: ignore[attr-defined]
     yield make
     for each in lakes:
         each.detach()
@@ -43,11 +44,32 @@ def test_i28_spark_changes_a_branch_and_the_catalog_shows_it_after_the_promotion
     sql(f"DELETE FROM dev.{name} WHERE id = 2")
     sql(f"INSERT INTO dev.{name} VALUES (10)")
     assert (sql.ids(f"dev.{name}"), sql.ids(f"lake.{name}")) == ([0, 1, 3, 4, 10], [0, 1, 2, 3, 4])
-    assert dev.promote().tables[0]["operations"] == ["DELETE", "WRITE"]
+    dev.update()
+    sql(f"UPDATE dev.{name} SET id = 11 WHERE id = 10")
+    assert sql.ids(f"dev.{name}") == [0, 1, 3, 4, 11]
+    assert dev.promote().tables[0]["operations"] == ["DELETE", "WRITE", "UPDATE"]
     with pytest.raises(turnstile_spark.TurnstileError, match="NoSuchBranch"):
         dev.promote()
-    assert sql.ids(f"lake.{name}") == [0, 1, 3, 4, 10]
+    assert sql.ids(f"lake.{name}") == [0, 1, 3, 4, 11]
     assert [row.operation for row in sql(f"DESCRIBE HISTORY lake.{name}")][:2] == ["PROMOTE BRANCH", "WRITE"]
+
+
+@pytest.mark.slow
+def test_i28_spark_reads_and_changes_rows_that_an_update_brought(lake: Any, sql: Any, dev: Any, name: str) -> None:
+    sql(f"CREATE TABLE lake.{name} (id BIGINT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    sql(f"INSERT INTO lake.{name} SELECT id FROM range(5)")
+    dev()
+    sql(f"INSERT INTO dev.{name} VALUES (10)")
+    sql(f"INSERT INTO lake.{name} VALUES (20), (21)")
+    sql(f"DELETE FROM lake.{name} WHERE id = 2")
+    dev.update()
+    assert sql.ids(f"dev.{name}") == [0, 1, 3, 4, 10, 20, 21]
+    sql(f"DELETE FROM dev.{name} WHERE id IN (0, 20)")
+    sql(f"INSERT INTO lake.{name} VALUES (30)")
+    with pytest.raises(turnstile_spark.TurnstileError, match="BranchConflict"):
+        dev.update()
+    assert sql.ids(f"dev.{name}") == [1, 3, 4, 10, 21]
+    assert [row.operation for row in sql(f"DESCRIBE HISTORY dev.{name}")][:3] == ["DELETE", "UPDATE BRANCH", "WRITE"]
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ def transaction(journey: Journey) -> None:
 
 
 def branched(journey: Journey) -> None:
-    """A branch shows the table, gets a row and is promoted."""
+    """A branch shows the table, gets a row, is updated and promoted."""
     place = journey.place
     name = place.fresh("b")
     branches = "/v1/catalogs/main/branches"
@@ -154,6 +154,11 @@ def branched(journey: Journey) -> None:
             assert sorted(lake.table(journey.name).read()["id"].to_pylist()) == sorted(journey.ids)
             lake.table(journey.name).append_rows([{"id": 31}])
     (pyiceberg_reads if is_iceberg else client_reads)(journey)
+    if not is_iceberg:
+        with connect(place.url, token=place.token or None) as lake:
+            lake.table(journey.name).append_rows([{"id": 32}])
+        journey.ids.append(32)
+    place.ask("POST", f"{branches}/{name}/update")
     place.ask("POST", f"{branches}/{name}/promote", {})
     journey.ids.append(31)
     (pyiceberg_reads if is_iceberg else client_reads)(journey)

@@ -1,4 +1,4 @@
-"""Commits of catalogs before they are written: the tree with an edit, its new objs and their ids."""
+"""Commits of catalogs before they are written: the tree with an edit, and its new objs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class DraftCommit:
 
 
 def draft_commit(store: CatalogStore, now: int, tree: Tree, edit: Edit, ids: EntityIds | None = None) -> DraftCommit:
-    """Returns the commit that follows ``tree``, with ``edit`` at ``now`` (ms). An entity keeps its id
-    of ``ids``, which gets the new ones. Nothing is written yet."""
+    """Returns the commit that follows ``tree``, with ``edit`` at ``now`` (ms). An entity keeps its
+    id of ``ids``, which gets the new ones. Nothing is written yet."""
     placed = _place(store, tree, edit, {} if ids is None else ids)
     embedded = tree.index.with_changes(
         {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},

@@ -265,7 +265,7 @@ class _Attempt:
         if self._own + others <= self._most_rows:
             return
         is_preparable = self._prepared is None and group.entry is None and not group.rows
-        if is_preparable and group.commits and self._own < self._most_rows:
+        if is_preparable and self._own < self._most_rows:
             raise _TooManyRows
         problem = f"the transaction changes or checks {self._own + others} rows, and one may {self._most_rows}"
         raise InvalidRequest(problem, field="changes", remedy="split it into several transactions")
