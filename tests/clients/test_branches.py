@@ -113,6 +113,7 @@ def test_i28_an_updated_branch_is_read_and_written_by_every_client(site: Site) -
     site.promote()
     assert ids(site.lake.table("default.b_t").read()) == [1, 2, 10]
     assert ids(site.iceberg().load_table("default.b_ice").scan().to_arrow()) == [7, 8]
+    site.iceberg().drop_table("default.b_ice")
 
 
 def test_i28_a_refused_promotion_shows_nothing_and_leaves_the_branch(site: Site) -> None:

@@ -12,6 +12,9 @@ from tests.support.fakes import delta
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, PlansApi, refused
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
+from turnstile.branches.comparison import Comparison
+from turnstile.branches.tables import OwnTables
+from turnstile.branches.update import Updater
 from turnstile.store.core.names import published_path
 
 BRANCHES = "/v1/catalogs/main/branches"
@@ -43,7 +46,7 @@ def files(site: PlansApi, name: str, tables: str = DEV_DEFAULT) -> list[str]:
 
 def add_files(site: PlansApi, name: str, *actions: dict[str, Any], tables: str = DEV_DEFAULT) -> None:
     """A commit, which is a blind append if it only adds files."""
-    blind = all("add" in action for action in actions)
+    blind = not any("remove" in action for action in actions)
     site.add_files(table(site, name, tables)["table_id"], *actions, isBlindAppend=blind)
 
 
@@ -157,3 +160,78 @@ def test_an_update_of_a_branch_without_changes_shows_the_present(site: PlansApi)
     assert update(site)["tables"] == []
     assert files(site, "t") == ["../../a", "../../new"]
     assert site.http.get(BRANCHES + "/dev/diff").json["tables"] == []
+
+
+def test_i28_a_commit_between_the_comparison_and_the_write_is_taken_over(
+    site: PlansApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_files(site, "t", delta.add("mine"))
+    right = Updater._update
+    plans: list[Comparison] = []
+
+    def raced(updater: Updater, plan: Comparison) -> Any:
+        if not plans:
+            add_files(site, "t", delta.add("late"), tables=DEFAULT)
+        plans.append(plan)
+        return right(updater, plan)
+
+    monkeypatch.setattr(Updater, "_update", raced)
+    assert [one["base"] for one in update(site)["tables"]] == [2]
+    assert len(plans) == 2
+    assert files(site, "t") == ["../../a", "../../late", "mine"]
+
+
+def test_i28_a_table_that_is_loaded_while_its_branch_is_updated_begins_at_the_new_base(
+    site: PlansApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = OwnTables._write_log
+
+    def raced(tables: OwnTables, *arguments: Any) -> Any:
+        own = right(tables, *arguments)
+        monkeypatch.setattr(OwnTables, "_write_log", right)
+        add_files(site, "u", delta.add("late"), tables=DEFAULT)
+        update(site)
+        return own
+
+    monkeypatch.setattr(OwnTables, "_write_log", raced)
+    refused(site.commits.get(f"{DEV_DEFAULT}/tables/u"), 409, "ConcurrentChange")
+    assert files(site, "u") == ["../../a", "../../late"]
+
+
+def test_i28_rights_of_a_branch_stay_with_an_update_and_those_of_the_catalog_come(site: PlansApi) -> None:
+    def grants(catalog: str, name: str) -> list[str]:
+        answer = site.http.get(f"/v1/permissions/table/{catalog}.default.{name}")
+        assert answer.status == 200, answer.text
+        return sorted(each["principal"] for each in answer.json["grants"])
+
+    def grant(catalog: str, name: str, principal: str) -> None:
+        change = {"changes": [{"principal": principal, "add": ["SELECT"]}]}
+        answer = site.http.patch(f"/v1/permissions/table/{catalog}.default.{name}", change)
+        assert answer.status == 200, answer.text
+
+    add_files(site, "u", delta.add("mine"))
+    grant("main@dev", "t", "ann")
+    grant("main", "u", "bob")
+    add_files(site, "t", delta.add("new"), tables=DEFAULT)
+    update(site)
+    assert (grants("main@dev", "t"), grants("main@dev", "u")) == (["ann"], ["bob"])
+    assert files(site, "t") == ["../../a", "../../new"]
+    promote(site)
+    assert (grants("main", "t"), grants("main", "u")) == ([], ["bob"])
+
+
+def test_i2_new_rows_of_both_sides_with_row_ids_refuse_an_update(site: PlansApi) -> None:
+    def tracked(path: str, first: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        mark = json.dumps({"rowIdHighWaterMark": first})
+        domain = {"domain": "delta.rowTracking", "configuration": mark, "removed": False}
+        return delta.add(path, baseRowId=first, defaultRowCommitVersion=1), {"domainMetadata": domain}
+
+    create_tracked(site, "r")
+    site.http.delete(BRANCHES + "/dev")
+    site.http.post(BRANCHES, {"name": "dev"})
+    add_files(site, "r", *tracked("theirs", 0), tables=DEFAULT)
+    add_files(site, "r", *tracked("mine", 0))
+    error = refused(site.http.post(BRANCHES + "/dev/update"), 409, "BranchConflict", "branch")
+    assert error["conflicts"] == [
+        "'default.r' has row tracking, and both the branch and version 1 added rows: promote the branch"
+    ]

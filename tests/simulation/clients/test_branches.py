@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from tests.support.catalog import LAKE, fakes, fresh, head_of
@@ -18,15 +20,21 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, before_write, stop_races
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
+from turnstile.branches import update
+from turnstile.branches.comparison import Comparer
 from turnstile.branches.promotion import Promoter
 from turnstile.branches.update import Updater
+from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.rows import swap_head
 from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.undecided import OPEN_MS
+from turnstile.delta.log.files import read_commit
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.delta.undecided import settle_one
 from turnstile.maintenance.state import open_state
-from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, StorageFault
+from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, StorageFault, TurnstileError
+from turnstile.store.core.writes import Change
 from turnstile.store.ports import TRANSACT_MAX, World
 
 SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 8 else ()) for seed in range(100)]
@@ -192,6 +200,23 @@ class Lake:
             self.dev[name] = shown
             self.base[name] = bases[-1]
         self.path_in_base = self.paths()
+        self._check_base()
+
+    def _check_base(self) -> None:
+        """Tables with a log of their own have the version of the base's moment."""
+        reader = self.services().open_reader
+        at_ms = self.services().open_catalog.branches.get("main", "dev").at // 1000
+        for name, id in self.ids.items():
+            reader.resolve(BRANCH, ("default",), name)
+            tree = reader.current(BRANCH)
+            entity = reader.store.entity(BRANCH, tree.table(("default",), name).obj)
+            assert isinstance(entity, Table)
+            assert entity.origin is not None
+            storage = self.world.storages.open(head_of(self.world, id).location)
+            latest = head_of(self.world, id).latest
+            moments = {version: read_commit(storage, version).info for version in range(1, latest + 1)}
+            shown = [version for version, info in moments.items() if info["inCommitTimestamp"] <= at_ms]
+            assert entity.origin.base_version == max(shown)
 
     def promote(self) -> None:
         assert self.dev is not None
@@ -278,3 +303,52 @@ def test_i28_the_runs_promote_branches() -> None:
     assert sum(lake.promoted for lake in lakes) > 2
     assert sum(lake.updated for lake in lakes) > 2
     assert sum(lake.prepared for lake in lakes) > 2
+
+
+# -- planted mistakes -------------------------------------------------------------------------------------------------
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _updates_are_changes(patch: pytest.MonkeyPatch) -> None:
+    """A comparison takes the commits of updates for changes of the branch."""
+    right = Comparer._net_change
+    patch.setattr(Comparer, "_net_change", lambda comparer, head, base, _updates=(): right(comparer, head, base))
+
+
+def _base_stays(patch: pytest.MonkeyPatch) -> None:
+    """Tables with changes of both sides keep the base that they had."""
+    right = Updater._updated_table
+
+    def same_base(*arguments: Any) -> Any:
+        table = right(*arguments)
+        return msgspec.structs.replace(table, origin=msgspec.structs.replace(table.origin, base=-1))
+
+    patch.setattr(Updater, "_updated_table", same_base)
+
+
+def _row_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """An update swaps the branch's HEAD, whatever it is."""
+
+    def swap(*arguments: Any) -> Change:
+        right = swap_head(*arguments)
+        return msgspec.structs.replace(right, clauses=right.clauses[1:])
+
+    patch.setattr(update, "swap_head", swap)
+
+
+SLOWLY = pytest.param(_row_unchecked, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("plant", [_updates_are_changes, _base_stays, SLOWLY])
+def test_i28_a_planted_mistake_of_updates_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(120):
+        lake = Lake(seed)
+        try:
+            for _ in range(25):
+                lake.step()
+                lake.check()
+        except (AssertionError, TurnstileError):
+            return
+    pytest.fail("no run finds it")
