@@ -435,7 +435,7 @@ export const interactions = [
       await page.getByRole("button", { name: "Promote main@fix" }).click();
       const dialog = page.getByRole("dialog");
       const sides = dialog.getByRole("region", { name: "both sides" });
-      await sides.getByRole("row", { name: /^sales.refunds version 1: 2 rows in 1 file version 2: files \+1, rows \+1/ }).waitFor();
+      await sides.getByRole("row", { name: /^sales.refunds version 1.* version 2: files \+1, rows \+1/ }).waitFor();
       await sides.getByRole("row", { name: /^sales.audit_fix nothing table as in main@fix/ }).waitFor();
       await axe();
       await send(page, world, "post", "/v1/catalogs/main@fix/namespaces", { name: "late" });
@@ -453,6 +453,30 @@ export const interactions = [
       await page.getByRole("link", { name: "Branches", exact: true }).click();
       await region(page, "branches").getByRole("link", { name: "main@november", exact: true }).waitFor();
       assert.equal(await region(page, "branches").getByText("main@fix").count(), 0);
+    },
+  },
+  {
+    name: "conflicts of a branch that come after its preview are all named, and its page drops it",
+    work: async (page, world) => {
+      await send(page, world, "post", "/v1/catalogs/main/branches", { name: "clash" });
+      for (const name of ["first_clash", "second_clash"]) await send(page, world, "post", "/v1/catalogs/main@clash/namespaces", { name });
+      await page.goto(`${world.url}/ui/branch/${encodeURIComponent("main@clash")}?catalog=main`);
+      await page.getByRole("button", { name: "Promote main@clash" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("row", { name: /^second_clash nothing/ }).waitFor();
+      for (const name of ["first_clash", "second_clash"]) await send(page, world, "post", "/v1/catalogs/main/namespaces", { name });
+      await dialog.getByRole("button", { name: "Promote" }).click();
+      const reasons = dialog.getByRole("alert").getByRole("listitem");
+      await reasons.getByText("'first_clash' was created in the catalog, too").waitFor();
+      await reasons.getByText("'second_clash' was created in the catalog, too").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByText("A promotion is refused for 2 reasons").waitFor();
+      await page.getByRole("button", { name: "Drop main@clash" }).click();
+      await dialog.getByText("first_clash: namespace created").waitFor();
+      await dialog.getByRole("button", { name: "Drop" }).click();
+      await heading(page, "Branches");
+      await region(page, "branches").getByRole("link", { name: "main@november", exact: true }).waitFor();
+      assert.equal(await region(page, "branches").getByText("main@clash").count(), 0);
     },
   },
   {
