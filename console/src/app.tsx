@@ -4,7 +4,7 @@ import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, lazy, useEffect, useState } from "react";
 import { NavLink, Route, Routes, useLocation, useNavigate, useSearchParams } from "react-router";
-import { useCatalog, useCatalogs } from "./api/places";
+import { baseOf, screenOf, useBranches, useCatalog, useCatalogs } from "./api/places";
 import { type Settings, logOut, readSettings, useSession } from "./api/session";
 import { Loaded } from "./parts/notices";
 import { Login } from "./screens/login";
@@ -13,6 +13,7 @@ const SCREENS = [
   ["/", "Health", lazy(() => import("./screens/health"))],
   ["/browse", "Browse", lazy(() => import("./screens/browse"))],
   ["/history", "History", lazy(() => import("./screens/history"))],
+  ["/branches", "Branches", lazy(() => import("./screens/branches"))],
   ["/transactions", "Transactions", lazy(() => import("./screens/transactions"))],
   ["/events", "Events", lazy(() => import("./screens/events"))],
   ["/access", "Access", lazy(() => import("./screens/access"))],
@@ -21,6 +22,7 @@ const SCREENS = [
   ["/import", "Import", lazy(() => import("./screens/import"))],
 ] as const;
 const Table = lazy(() => import("./screens/table"));
+const Branch = lazy(() => import("./screens/branch"));
 const IcebergTable = lazy(() => import("./screens/iceberg-table"));
 
 export function App() {
@@ -89,6 +91,7 @@ function Frame({ settings }: { settings: Settings }) {
               <Route key={path} path={path} element={<Screen />} />
             ))}
             <Route path="/table/:name" element={<Table />} />
+            <Route path="/branch/:name" element={<Branch />} />
             <Route path="/iceberg/:name" element={<IcebergTable />} />
             <Route path="*" element={<Title order={1}>There is no such screen</Title>} />
           </Routes>
@@ -134,7 +137,7 @@ function ScreenLink({ path, name }: { path: string; name: string }) {
   return (
     <Entry
       component={NavLink}
-      to={{ pathname: path, search: catalog ? `?catalog=${encodeURIComponent(catalog)}` : "" }}
+      to={catalog ? screenOf(path, catalog) : path}
       label={name}
       active={active}
       variant="light"
@@ -142,19 +145,24 @@ function ScreenLink({ path, name }: { path: string; name: string }) {
   );
 }
 
+/** The catalogs, and the branches of the one that is looked at. */
 function CatalogChoice() {
   const catalogs = useCatalogs();
   const catalog = useCatalog();
+  const base = baseOf(catalog);
+  const branches = useBranches(base);
   const [, setQuery] = useSearchParams();
   if (!catalogs.data?.length) return null;
+  const names = catalogs.data.flatMap(({ name }) => (name === base ? [name, ...(branches.data ?? []).map((branch) => branch.full_name)] : [name]));
+  if (!names.includes(catalog)) names.push(catalog);
   return (
     <NativeSelect
       aria-label="Catalog"
       size="xs"
-      data={catalogs.data.map((one) => one.name)}
+      data={names}
       value={catalog}
       onChange={(event) => setQuery({ catalog: event.currentTarget.value })}
-      maw={120}
+      maw={160}
     />
   );
 }

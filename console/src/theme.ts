@@ -24,6 +24,7 @@ export const variables: CSSVariablesResolver = () => ({
     "--mantine-color-placeholder": "#5c636a",
     "--mantine-color-error": "#b02a2a",
     "--mantine-color-anchor": "#0b6477",
+    "--mantine-color-cyan-light-color": "#095c6b",
     "--mantine-color-teal-light-color": "#066649",
     "--mantine-color-orange-light-color": "#9a3412",
     "--mantine-color-red-light-color": "#a61e1e",

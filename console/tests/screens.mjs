@@ -117,6 +117,35 @@ export const SCREENS = [
     },
   },
   {
+    name: "branches",
+    path: () => "/branches?catalog=main",
+    ready: async (page) => {
+      await region(page, "branches").getByRole("link", { name: "main@november", exact: true }).waitFor();
+      await region(page, "branches").getByText("A column that was missing").waitFor();
+    },
+  },
+  {
+    name: "branch",
+    path: () => `/branch/${encodeURIComponent("main@november")}?catalog=main`,
+    ready: async (page) => {
+      await heading(page, "main@november");
+      await region(page, "changed tables").getByText("sales.returns", { exact: true }).waitFor();
+      await region(page, "changed names").getByText("sales.returns_2025", { exact: true }).waitFor();
+      await region(page, "outcomes of expectations").getByText("broken", { exact: true }).waitFor();
+      await page.getByRole("button", { name: "Compare the definitions of sales.refunds" }).click();
+      await region(page, "columns of both sides").getByText("carrier").waitFor();
+      await page.evaluate(() => scrollTo(0, 390));
+    },
+  },
+  {
+    name: "history-of-branch",
+    path: () => `/history?catalog=${encodeURIComponent("main@november")}`,
+    ready: async (page) => {
+      await page.getByRole("note").getByText("branches have no snapshots, resets and clones").waitFor();
+      await region(page, "log of the catalog").getByText(/^create branch main@november/).waitFor();
+    },
+  },
+  {
     name: "transactions",
     path: () => "/transactions?catalog=main",
     ready: async (page, world) => {
@@ -341,6 +370,155 @@ export const interactions = [
       await dialog.getByText("The name is dropped.").waitFor();
       await page.keyboard.press("Escape");
       await page.getByText("before_all", { exact: true }).waitFor({ state: "detached" });
+    },
+  },
+  {
+    name: "a branch is created as of a moment, renewed and dropped",
+    work: async (page, world, { axe }) => {
+      await page.goto(`${world.url}/ui/branches?catalog=main`);
+      await page.getByLabel("Name of a new branch").fill("trial");
+      await page.getByLabel("Days").fill("3");
+      await page.getByLabel("Moment").fill("snapshot:month_end");
+      await page.getByLabel("Comment").fill("to look around");
+      await page.getByRole("button", { name: "Create", exact: true }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("shows main as of snapshot:month_end").waitFor();
+      await axe();
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await dialog.getByText("main@trial is there").waitFor();
+      await page.keyboard.press("Escape");
+      await region(page, "branches").getByText("to look around").waitFor();
+      await page.getByLabel("Catalog", { exact: true }).getByRole("option", { name: "main@trial" }).waitFor({ state: "attached" });
+      await page.getByRole("button", { name: "Renew main@trial" }).click();
+      await dialog.getByLabel("Days").fill("0");
+      await dialog.getByRole("button", { name: "Renew" }).click();
+      await dialog.getByRole("alert").getByText("What to do: give 1 to 366").waitFor();
+      await dialog.getByLabel("Days").fill("90");
+      await dialog.getByRole("button", { name: "Renew" }).click();
+      await dialog.getByText(/^main@trial ends on/).waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Drop main@trial" }).click();
+      await dialog.getByText("Nothing was changed on it.").waitFor();
+      await dialog.getByRole("button", { name: "Drop" }).click();
+      await dialog.getByText("main@trial is dropped.").waitFor();
+      await page.keyboard.press("Escape");
+      await region(page, "branches").getByRole("link", { name: "main@trial", exact: true }).waitFor({ state: "detached" });
+    },
+  },
+  {
+    name: "a branch that breaks an expectation says why it is refused, and shows definitions of both sides",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/branches?catalog=main`);
+      await region(page, "branches").getByRole("link", { name: "main@november", exact: true }).click();
+      await heading(page, "main@november");
+      await page.getByRole("alert").getByText(/^expectation 'positive' \(amount >= 0\)/).waitFor();
+      assert.ok(await page.getByRole("button", { name: "Promote main@november" }).isDisabled());
+      await page.getByRole("button", { name: "Compare the definitions of sales.refunds" }).click();
+      await page.getByText("1 column differs.").waitFor();
+      await region(page, "columns of both sides").getByRole("row", { name: /^added – carrier/ }).waitFor();
+      await page.getByRole("button", { name: "Compare the definitions of sales.audit_november" }).click();
+      await page.getByText("3 columns differ.").waitFor();
+      await page.getByRole("button", { name: "Compare the definitions of web.clicks" }).click();
+      await page.getByText("No column differs.").waitFor();
+      await page.getByRole("button", { name: "Compare the definitions of sales.returns_2025" }).click();
+      await region(page, "columns of both sides").getByText("dropped on the branch").waitFor();
+      await region(page, "changed tables").getByRole("link", { name: "sales.returns", exact: true }).click();
+      await heading(page, "main@november.sales.returns");
+      await tab(page, "Rows");
+      await page.getByText(/^All 4 rows at version/).waitFor();
+    },
+  },
+  {
+    name: "a promotion of a branch is of the changes that were shown: others are refused, and afterwards history has its commit",
+    work: async (page, world, { axe }) => {
+      await page.goto(`${world.url}/ui/branch/main@fix?catalog=main`);
+      await page.getByRole("button", { name: "Promote main@fix" }).click();
+      const dialog = page.getByRole("dialog");
+      const sides = dialog.getByRole("region", { name: "both sides" });
+      await sides.getByRole("row", { name: /^sales.refunds version 1.* version 2: files \+1, rows \+1/ }).waitFor();
+      await sides.getByRole("row", { name: /^sales.audit_fix nothing table as in main@fix/ }).waitFor();
+      await axe();
+      await send(page, world, "post", "/v1/catalogs/main@fix/namespaces", { name: "late" });
+      await dialog.getByRole("button", { name: "Promote" }).click();
+      await dialog.getByRole("alert").getByText("has other changes than those of the state that was given").waitFor();
+      await page.keyboard.press("Escape");
+      await region(page, "changed names").getByText("late", { exact: true }).waitFor();
+      await page.getByRole("button", { name: "Promote main@fix" }).click();
+      await sides.getByRole("row", { name: /^late nothing namespace/ }).waitFor();
+      await dialog.getByRole("button", { name: "Promote" }).click();
+      await heading(page, "History");
+      const { seq } = (await (await page.request.get(`${world.url}/v1/catalogs/main/log?max_results=1`, { headers: { Authorization: `Bearer ${world.token}` } })).json()).commits[0];
+      await page.getByText(`From number ${seq} back.`).waitFor();
+      await region(page, "log of the catalog").getByText(/^promote branch main@fix/).waitFor();
+      await page.getByRole("link", { name: "Branches", exact: true }).click();
+      await region(page, "branches").getByRole("link", { name: "main@november", exact: true }).waitFor();
+      assert.equal(await region(page, "branches").getByText("main@fix").count(), 0);
+    },
+  },
+  {
+    name: "conflicts of a branch that come after its preview are all named, and its page drops it",
+    work: async (page, world) => {
+      await send(page, world, "post", "/v1/catalogs/main/branches", { name: "clash" });
+      for (const name of ["first_clash", "second_clash"]) await send(page, world, "post", "/v1/catalogs/main@clash/namespaces", { name });
+      await page.goto(`${world.url}/ui/branch/${encodeURIComponent("main@clash")}?catalog=main`);
+      await page.getByRole("button", { name: "Promote main@clash" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("row", { name: /^second_clash nothing/ }).waitFor();
+      for (const name of ["first_clash", "second_clash"]) await send(page, world, "post", "/v1/catalogs/main/namespaces", { name });
+      await dialog.getByRole("button", { name: "Promote" }).click();
+      const reasons = dialog.getByRole("alert").getByRole("listitem");
+      await reasons.getByText("'first_clash' was created in the catalog, too").waitFor();
+      await reasons.getByText("'second_clash' was created in the catalog, too").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByText("A promotion is refused for 2 reasons").waitFor();
+      await page.getByRole("button", { name: "Drop main@clash" }).click();
+      await dialog.getByText("first_clash: namespace created").waitFor();
+      await dialog.getByRole("button", { name: "Drop" }).click();
+      await heading(page, "Branches");
+      await region(page, "branches").getByRole("link", { name: "main@november", exact: true }).waitFor();
+      assert.equal(await region(page, "branches").getByText("main@clash").count(), 0);
+    },
+  },
+  {
+    name: "a branch is chosen, browsed and granted like a catalog",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/browse?catalog=main`);
+      await page.getByLabel("Catalog", { exact: true }).selectOption("main@november");
+      await page.getByRole("link", { name: "main@november.sales", exact: true }).click();
+      assert.match(page.url(), /catalog=main%40november&at=main%40november\.sales$/);
+      await page.getByRole("link", { name: "main@november.sales.audit_november", exact: true }).waitFor();
+      await page.getByRole("link", { name: "main@november.sales.payments", exact: true }).click();
+      await heading(page, "main@november.sales.payments");
+      await page.reload();
+      await region(page, "columns").getByText("Number of the order").waitFor();
+      await page.getByLabel("Find a name").fill("click");
+      await page.keyboard.press("Enter");
+      await page.getByRole("link", { name: "main@november.web.clicks" }).click();
+      await region(page, "snapshots").getByText("append").first().waitFor();
+      await page.getByRole("link", { name: "Access", exact: true }).click();
+      await page.getByRole("button", { name: "Show", exact: true }).click();
+      await region(page, "grants on main@november").waitFor();
+      await page.getByLabel("User or role", { exact: true }).fill("erin");
+      await page.getByRole("checkbox", { name: "SELECT" }).check();
+      await page.getByRole("button", { name: "Grant", exact: true }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("button", { name: "Grant" }).click();
+      await dialog.getByText("It is granted.").waitFor();
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "List principals" }).click();
+      await region(page, "principals").getByText("SELECT on main@november").first().waitFor();
+      await page.getByRole("link", { name: "Branches", exact: true }).click();
+      await page.getByRole("note").getByText("branches have no branches of their own").waitFor();
+      await page.getByRole("link", { name: "History", exact: true }).click();
+      const log = await (await page.request.get(`${world.url}/v1/catalogs/main@november/log`, { headers: { Authorization: `Bearer ${world.token}` } })).json();
+      await page.getByLabel("From", { exact: false }).fill(`seq:${log.commits.find(({ message }) => message.startsWith("create branch main@november")).seq}`);
+      await page.getByRole("button", { name: "Compare", exact: true }).click();
+      await page.getByText("main@november.sales.audit_november", { exact: true }).waitFor();
+      assert.equal(await page.getByText("main@november.sales.refunds", { exact: true }).count(), 0);
+      await page.getByRole("link", { name: "those of main" }).click();
+      await region(page, "snapshots").getByText("Figures of the month").waitFor();
+      await page.goto(`${world.url}/ui/branch/main@nothing`);
+      await page.getByRole("alert").getByText("branch 'main@nothing' does not exist").waitFor();
     },
   },
   {

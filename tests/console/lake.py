@@ -1,5 +1,5 @@
 """The data that the browser shows: tables of both formats with real files, filled over HTTP, one of
-them stuck; history, rights, transactions."""
+them stuck; history, rights, transactions, branches."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from tests.support.fakes import delta
+from turnstile_client import connect
 
 CATALOG = "/v1/catalogs/main"
 SCHEMA = {
@@ -131,6 +132,7 @@ def fill(url: str, token: str) -> dict[str, str]:
         ask(api, "POST", f"{CATALOG}/namespaces/ops/tables/jobs/rename", {"name": "runs"})
         ask(api, "POST", f"{CATALOG}/clones", {"from": "sales.payments", "to": "sales.payments_audit"})
         iceberg(url, token)
+        branches(url, token)
         stuck = Table(api, "ops", "stuck_table")
         stuck.commit(10)
         stuck.write(f"_delta_log/{2:020d}.json", stuck.content(3, "a writer past the catalog"))
@@ -158,6 +160,32 @@ def iceberg(url: str, token: str) -> None:
     table = catalog.create_table("web.clicks", Schema(*fields), properties={"owner": "web team"})
     for number in range(3):
         table.append(pa.table({"id": pa.array([number], pa.int64()), "page": [f"/page/{number}"]}))
+
+
+def branches(url: str, token: str) -> None:
+    """``main@november`` breaks an expectation, ``main@fix`` can be promoted. Both change Delta
+    tables and create one; the first also changes an Iceberg table and drops a Delta table."""
+    schema = pa.schema([("id", pa.int64()), ("reason", pa.string()), ("amount", pa.float64())])
+
+    def returns(first: int, amount: float) -> pa.Table:
+        return pa.table({"id": [first, first + 1], "reason": ["size", "late"], "amount": [9.5, amount]}, schema=schema)
+
+    with connect(url, token=token) as lake:
+        expectations = {"turnstile.expect.positive": "amount >= 0", "turnstile.expect.key": "unique(id)"}
+        lake.create("sales.returns", schema, properties=expectations).append(returns(0, 3.0))
+        lake.create("sales.refunds", schema).append(returns(0, 3.0))
+        lake.create("sales.returns_2025", schema).append(returns(0, 3.0))
+        lake.branches.create("november", days=14, comment="Returns of November, by the nightly load")
+        lake.branches.create("fix", days=2, comment="A column that was missing")
+    for name, amount in (("november", -1.0), ("fix", 4.0)):
+        with connect(url, token=token, catalog=f"main@{name}") as branch:
+            branch.table("sales.returns").append(returns(2, amount))
+            branch.table("sales.refunds").append_rows([{"id": 7, "carrier": "bike"}], evolve=True)
+            branch.create(f"sales.audit_{name}", schema).append(returns(0, 1.0))
+    with connect(url, token=token, catalog="main@november") as branch:
+        branch.drop("sales.returns_2025")
+    november = RestCatalog("branch", uri=f"{url}/iceberg", warehouse="main@november", token=token)
+    november.load_table("web.clicks").append(pa.table({"id": pa.array([9], pa.int64()), "page": ["/returns"]}))
 
 
 def rights(api: httpx.Client, orders: Table) -> None:

@@ -86,6 +86,13 @@ export async function pages<P extends { next_page_token?: string }, T>(
   return { items: listed, complete: !token };
 }
 
+/** The answers for all items in their order, from a bounded number of requests at once. */
+export async function answersOf<T, R>(items: T[], ask: (item: T) => Promise<R>, atOnce = 8): Promise<R[]> {
+  const answers: R[] = [];
+  for (let first = 0; first < items.length; first += atOnce) answers.push(...(await Promise.all(items.slice(first, first + atOnce).map(ask))));
+  return answers;
+}
+
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,8 +1,10 @@
 // What is said beside the data: that it is on its way, why it did not come, how something stands.
-import { Alert, Badge, Code, Group, List, Loader, Paper, Stack, Text, Title } from "@mantine/core";
+import { Alert, Anchor, Badge, Code, Group, List, Loader, Paper, Stack, Text, Title } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { Link } from "react-router";
 import { ApiError, messageOf } from "../api/client";
+import { baseOf, screenOf } from "../api/places";
 
 /** Why something was refused, and what to do. */
 export function Refusal({ error }: { error: unknown }) {
@@ -10,11 +12,39 @@ export function Refusal({ error }: { error: unknown }) {
   return (
     <Alert color="red" role="alert" title={known?.status === 403 ? "Not permitted" : (known?.type ?? "Failed")}>
       {messageOf(error)}
+      {known && <Reasons of={known} />}
       {known?.remedy && (
         <Text size="sm" mt={4}>
           What to do: {known.remedy}
         </Text>
       )}
+    </Alert>
+  );
+}
+
+/** The reasons of a refusal that has several; conflicts of commits are no texts, and have words of their own. */
+function Reasons({ of }: { of: ApiError }) {
+  const { conflicts, count } = of.details;
+  const reasons = Array.isArray(conflicts) ? conflicts.filter((reason): reason is string => typeof reason === "string" && reason !== of.message) : [];
+  if (!reasons.length) return null;
+  return (
+    <>
+      <Texts of={reasons} />
+      {typeof count === "number" && count > reasons.length && <Text size="sm">There are {count} in all.</Text>}
+    </>
+  );
+}
+
+/** Says that a branch lacks `what`, and leads to the same screen of its catalog. */
+export function NotOnBranch({ branch, what, path }: { branch: string; what: string; path: string }) {
+  const catalog = baseOf(branch);
+  return (
+    <Alert color="blue" role="note">
+      {branch} is a branch, and branches have no {what}. Look at{" "}
+      <Anchor component={Link} to={screenOf(path, catalog)} underline="always">
+        those of {catalog}
+      </Anchor>
+      .
     </Alert>
   );
 }
@@ -43,6 +73,7 @@ const STATES: Record<string, string> = {
   open: "orange", committed: "teal", aborted: "gray", held: "teal", waiting: "orange", victim: "red",
   ok: "teal", warning: "orange", failed: "red", healthy: "teal", behind: "orange",
   staged: "blue", inline: "grape", published: "teal", ratified: "blue", never: "gray",
+  passed: "teal", broken: "red", unchecked: "orange", created: "teal", changed: "blue", replaced: "orange", added: "teal", removed: "red",
   delta: "cyan", iceberg: "indigo", namespace: "gray", table: "cyan", "iceberg-table": "indigo", "iceberg-view": "violet",
 };
 
@@ -98,6 +129,19 @@ export function Facts({ of }: { of: [string, ReactNode][] }) {
         </div>
       ))}
     </dl>
+  );
+}
+
+/** Sentences, one below the other. */
+export function Texts({ of }: { of: string[] }) {
+  return (
+    <List size="sm">
+      {of.map((text) => (
+        <List.Item key={text} style={{ overflowWrap: "anywhere" }}>
+          {text}
+        </List.Item>
+      ))}
+    </List>
   );
 }
 

@@ -3,13 +3,14 @@ import { Alert, Anchor, Button, Code, Group, List, SimpleGrid, Stack, Text, Text
 import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
 import { createColumnHelper } from "@tanstack/react-table";
 import { useMemo, useState } from "react";
-import { Link } from "react-router";
+import { Link, useSearchParams } from "react-router";
 import { type Schemas, call, pages, v1 } from "../api/client";
-import { placeOf, useCatalog } from "../api/places";
+import { isBranch, placeOf, screenOf, useCatalog } from "../api/places";
 import { Act } from "../parts/act";
 import { DataTable } from "../parts/data-table";
 import { count, plural, time } from "../parts/format";
-import { Facts, Loaded, Names, Refusal, Section } from "../parts/notices";
+import { Facts, Loaded, Names, NotOnBranch, Refusal, Section } from "../parts/notices";
+import { MOMENTS, whenOf } from "./moments";
 import { type Difference, differenceOf, treeOf } from "./trees";
 
 type Commit = Schemas["CatalogLog"]["commits"][number];
@@ -17,15 +18,19 @@ type Snapshot = Schemas["ListedSnapshot"];
 
 export default function History() {
   const catalog = useCatalog();
+  const [query] = useSearchParams();
+  const seq = /^\d+$/.exec(query.get("seq") ?? "")?.[0];
+  const whole = !isBranch(catalog);
   return (
     <Stack>
       <Title order={1}>History</Title>
       {catalog && (
         <>
-          <Log catalog={catalog} />
-          <Snapshots catalog={catalog} />
+          {!whole && <NotOnBranch branch={catalog} what="snapshots, resets and clones" path="/history" />}
+          <Log catalog={catalog} from={seq === undefined ? undefined : Number(seq)} />
+          {whole && <Snapshots catalog={catalog} />}
           <Compare catalog={catalog} />
-          <Clone catalog={catalog} />
+          {whole && <Clone catalog={catalog} />}
         </>
       )}
     </Stack>
@@ -34,11 +39,12 @@ export default function History() {
 
 const commits = createColumnHelper<Commit>();
 
-function Log({ catalog }: { catalog: string }) {
+/** The log, newest first; `from` a number begins with that commit. */
+function Log({ catalog, from }: { catalog: string; from?: number }) {
   const log = useInfiniteQuery({
-    queryKey: ["log", catalog],
+    queryKey: ["log", catalog, from],
     queryFn: ({ pageParam }) => call(v1.GET("/v1/catalogs/{catalog}/log", { params: { path: { catalog }, query: { start: pageParam, max_results: 100 } } })),
-    initialPageParam: undefined as number | undefined,
+    initialPageParam: from,
     getNextPageParam: (page) => page.next,
   });
   const rows = useMemo(() => log.data?.pages.flatMap((page) => page.commits) ?? [], [log.data]);
@@ -62,6 +68,14 @@ function Log({ catalog }: { catalog: string }) {
   );
   return (
     <Section title="Log">
+      {from !== undefined && (
+        <Text size="sm">
+          From number {count(from)} back.{" "}
+          <Anchor component={Link} to={screenOf("/history", catalog)}>
+            Show the newest
+          </Anchor>
+        </Text>
+      )}
       <Loaded query={log}>
         {() => (
           <>
@@ -85,21 +99,23 @@ function MomentActions({ catalog, asOf, when, name }: { catalog: string; asOf: s
       <Anchor component={Link} size="sm" to={`/browse?catalog=${encodeURIComponent(catalog)}&as_of=${encodeURIComponent(asOf)}`} aria-label={`Browse ${name}`}>
         Browse
       </Anchor>
-      <Act
-        name="Reset"
-        about={`to ${name}`}
-        color="gray"
-        title={`Reset ${catalog} to ${name}`}
-        preview={<ResetPreview catalog={catalog} asOf={asOf} />}
-        act={() => call(v1.POST("/v1/catalogs/{catalog}/reset", { params: { path }, body: { to: when } }))}
-        result={(done) => (
-          <Alert color="teal" role="status" title={`${catalog} is as it was, by commit ${done.seq}`}>
-            <Changed title="Restored" names={done.restored} />
-            <Changed title="Dropped" names={done.dropped} />
-            <Changed title="Renamed" names={done.renamed} />
-          </Alert>
-        )}
-      />
+      {!isBranch(catalog) && (
+        <Act
+          name="Reset"
+          about={`to ${name}`}
+          color="gray"
+          title={`Reset ${catalog} to ${name}`}
+          preview={<ResetPreview catalog={catalog} asOf={asOf} />}
+          act={() => call(v1.POST("/v1/catalogs/{catalog}/reset", { params: { path }, body: { to: when } }))}
+          result={(done) => (
+            <Alert color="teal" role="status" title={`${catalog} is as it was, by commit ${done.seq}`}>
+              <Changed title="Restored" names={done.restored} />
+              <Changed title="Dropped" names={done.dropped} />
+              <Changed title="Renamed" names={done.renamed} />
+            </Alert>
+          )}
+        />
+      )}
     </Group>
   );
 }
@@ -294,20 +310,13 @@ function Compare({ catalog }: { catalog: string }) {
           </Button>
         </Group>
         <Text size="sm" c="dimmed" mt={4}>
-          snapshot:NAME, seq:NUMBER, time:2026-11-01T00:00:00Z or head:ID
+          {MOMENTS}
         </Text>
       </form>
       {compare.error && <Refusal error={compare.error} />}
       {compare.data && <Shown difference={compare.data} />}
     </Section>
   );
-}
-
-function whenOf(text: string): Schemas["When"] {
-  const [kind, value] = [text.slice(0, text.indexOf(":")), text.slice(text.indexOf(":") + 1)];
-  if (kind === "seq") return { seq: Number(value) };
-  if (kind === "time") return { time: /^\d+$/.test(value) ? Number(value) : Date.parse(value) };
-  return kind === "head" ? { head: value } : { snapshot: kind === "snapshot" ? value : text };
 }
 
 function Clone({ catalog }: { catalog: string }) {

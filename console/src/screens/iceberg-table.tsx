@@ -3,40 +3,13 @@ import { Code, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { createColumnHelper } from "@tanstack/react-table";
 import { useParams } from "react-router";
-import { call, iceberg, v1 } from "../api/client";
+import { call, v1 } from "../api/client";
 import { partsOf } from "../api/places";
 import { DataTable } from "../parts/data-table";
 import { bytes, count, time } from "../parts/format";
 import { Facts, Loaded, Section, State } from "../parts/notices";
 import { Columns, Pairs, columnsOf } from "../parts/schema";
-
-interface Snapshot {
-  "snapshot-id": number;
-  "timestamp-ms": number;
-  summary?: Record<string, string>;
-}
-
-interface Metadata {
-  "format-version": number;
-  location: string;
-  "last-updated-ms": number;
-  "current-schema-id": number;
-  schemas: { "schema-id": number; fields: unknown[] }[];
-  "default-spec-id": number;
-  "partition-specs": { "spec-id": number; fields: { name: string; transform: string }[] }[];
-  properties?: Record<string, string>;
-  snapshots?: Snapshot[];
-  "current-snapshot-id"?: number | null;
-}
-
-interface ViewMetadata {
-  location: string;
-  "current-version-id": number;
-  versions: { "version-id": number; "timestamp-ms": number; representations: { type: string; sql?: string; dialect?: string }[] }[];
-  properties?: Record<string, string>;
-}
-
-const LEVELS = "\u001f";
+import { type Place, type Snapshot, presentOf, readIcebergTable, readIcebergView, textsOf } from "./iceberg";
 
 export default function IcebergTable() {
   const { name = "" } = useParams();
@@ -74,12 +47,6 @@ export default function IcebergTable() {
   );
 }
 
-interface Place {
-  catalog: string;
-  namespace: string;
-  table: string;
-}
-
 const column = createColumnHelper<Snapshot>();
 const COLUMNS = [
   column.accessor("timestamp-ms", { header: "When", cell: (cell) => time(cell.getValue()) }),
@@ -91,16 +58,11 @@ const COLUMNS = [
 ];
 
 function Table({ catalog, namespace, table }: Place) {
-  const path = { prefix: catalog, namespace: namespace.split(".").join(LEVELS), table };
-  const loaded = useQuery({
-    queryKey: ["iceberg", catalog, namespace, table],
-    queryFn: async () => (await call(iceberg.GET("/iceberg/v1/{prefix}/namespaces/{namespace}/tables/{table}", { params: { path } }))) as unknown as { metadata: Metadata },
-  });
+  const loaded = useQuery({ queryKey: ["iceberg", catalog, namespace, table], queryFn: () => readIcebergTable({ catalog, namespace, table }) });
   return (
     <Loaded query={loaded}>
-      {({ metadata }) => {
-        const schema = metadata.schemas.find((one) => one["schema-id"] === metadata["current-schema-id"]);
-        const spec = metadata["partition-specs"].find((one) => one["spec-id"] === metadata["default-spec-id"]);
+      {(metadata) => {
+        const { fields, partitions } = presentOf(metadata);
         return (
           <>
             <Section title="Table">
@@ -108,13 +70,13 @@ function Table({ catalog, namespace, table }: Place) {
                 of={[
                   ["Format version", metadata["format-version"]],
                   ["Last updated", time(metadata["last-updated-ms"])],
-                  ["Partitioned by", spec?.fields.map((field) => `${field.transform}(${field.name})`).join(", ") || "nothing"],
+                  ["Partitioned by", partitions.map((field) => `${field.transform}(${field.name})`).join(", ") || "nothing"],
                   ["Location", <Code key="location">{metadata.location}</Code>],
                 ]}
               />
             </Section>
             <Section title="Columns">
-              <Columns of={columnsOf(schema?.fields ?? [])} partitions={spec?.fields.map((field) => field.name) ?? []} />
+              <Columns of={columnsOf(fields)} partitions={partitions.map((field) => field.name)} />
             </Section>
             <Section title="Snapshots">
               <DataTable label="snapshots" rows={metadata.snapshots ?? []} columns={COLUMNS} empty="It is empty." sort={[{ id: "timestamp-ms", desc: true }]} />
@@ -130,27 +92,20 @@ function Table({ catalog, namespace, table }: Place) {
 }
 
 function View({ catalog, namespace, table }: Place) {
-  const path = { prefix: catalog, namespace: namespace.split(".").join(LEVELS), view: table };
-  const loaded = useQuery({
-    queryKey: ["iceberg view", catalog, namespace, table],
-    queryFn: async () => (await call(iceberg.GET("/iceberg/v1/{prefix}/namespaces/{namespace}/views/{view}", { params: { path } }))) as unknown as { metadata: ViewMetadata },
-  });
+  const loaded = useQuery({ queryKey: ["iceberg view", catalog, namespace, table], queryFn: () => readIcebergView({ catalog, namespace, table }) });
   return (
     <Loaded query={loaded}>
-      {({ metadata }) => {
-        const version = metadata.versions.find((one) => one["version-id"] === metadata["current-version-id"]);
-        return (
-          <Section title="View">
-            {version?.representations.map((one) => (
-              <div key={one.dialect}>
-                <Text c="dimmed">{one.dialect}</Text>
-                <Code block>{one.sql}</Code>
-              </div>
-            ))}
-            <Pairs label="properties" of={metadata.properties ?? {}} />
-          </Section>
-        );
-      }}
+      {(metadata) => (
+        <Section title="View">
+          {textsOf(metadata).map((one) => (
+            <div key={one.dialect}>
+              <Text c="dimmed">{one.dialect}</Text>
+              <Code block>{one.sql}</Code>
+            </div>
+          ))}
+          <Pairs label="properties" of={metadata.properties ?? {}} />
+        </Section>
+      )}
     </Loaded>
   );
 }

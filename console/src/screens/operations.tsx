@@ -4,7 +4,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { createColumnHelper } from "@tanstack/react-table";
 import { useState } from "react";
 import { type Schemas, call, pages, v1 } from "../api/client";
-import { useCatalog } from "../api/places";
+import { isBranch, useCatalog } from "../api/places";
 import { DataTable } from "../parts/data-table";
 import { ago, bytes, count, duration, plural, time } from "../parts/format";
 import { Figure, Loaded, Refusal, Section, State } from "../parts/notices";
@@ -149,7 +149,7 @@ function MaintenanceDryRun() {
   const chosen = names.find((head) => head.name === name.trim());
   const look = useMutation({
     mutationFn: () => {
-      if (!chosen) throw new Error(`There is no Delta table ${name.trim()} in ${catalog}.`);
+      if (!chosen) throw new Error(`There is no Delta table ${name.trim()} in ${catalog}${isBranch(catalog) ? ", or it has no log of its own on this branch yet" : ""}.`);
       return call(v1.GET("/v1/tables/{table_id}/maintenance", { params: { path: { table_id: chosen.table_id } } }));
     },
   });

@@ -1,6 +1,6 @@
 // What a principal can do in a catalog, by the rules of docs/access-control.md: privileges are inherited, ownership is not, and
 // nothing is reached without the use of every level above it.
-import { type Schemas, call, v1 } from "../api/client";
+import { type Schemas, answersOf, call, v1 } from "../api/client";
 import { treeOf } from "./trees";
 
 type Kind = Schemas["SecurableType"];
@@ -22,7 +22,6 @@ interface Level {
 }
 
 const MOST = 400;
-const AT_ONCE = 8;
 
 const ALLOWS: Partial<Record<Kind, [Privilege, string][]>> = {
   metastore: [["CREATE CATALOG", "create catalogs"], ["CREATE EXTERNAL TABLE", "register tables by location"], ["CREATE REFERENCE", "create references"], ["READ FILES", "read files"], ["WRITE FILES", "write files"]],
@@ -48,10 +47,7 @@ async function readRights(catalog: string): Promise<Found> {
   const securables: [Kind, string][] = [["metastore", "metastore"], ["catalog", catalog]];
   for (const { kind, name } of tree.entries) securables.push([kind === "namespace" ? "schema" : "table", name]);
   const asked = securables.slice(0, MOST);
-  const rights: Rights[] = [];
-  for (let first = 0; first < asked.length; first += AT_ONCE) {
-    rights.push(...(await Promise.all(asked.slice(first, first + AT_ONCE).map(([kind, name]) => rightsOn(kind, name)))));
-  }
+  const rights = await answersOf(asked, ([kind, name]) => rightsOn(kind, name));
   return { securables: asked, rights, complete: tree.complete && asked.length === securables.length };
 }
 

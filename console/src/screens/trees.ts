@@ -1,5 +1,6 @@
 // The whole tree of a catalog at a moment, and what differs between two: by path queries, level by level.
 import type { Schemas } from "../api/client";
+import { isBranch } from "../api/places";
 import { findAll } from "./browse";
 
 type Entry = Schemas["Entry"];
@@ -32,20 +33,31 @@ export interface Difference {
   complete: boolean;
 }
 
-/** What is told of an entry apart from its name; versions of Delta tables are not the catalog's. */
-function contentOf({ kind, comment, properties, location, metadata_location }: Entry): string {
-  const pairs = kind === "table" ? [] : Object.entries(properties ?? {}).sort(([one], [other]) => one.localeCompare(other));
-  return JSON.stringify([comment ?? "", pairs, location ?? "", metadata_location ?? ""]);
+/** The location of a Delta table without the folder of the log that it has of its own on a branch. */
+function sharedLocationOf({ location }: Entry): string {
+  return (location ?? "").replace(/\/_branches\/[^/]+$/, "");
 }
 
-/** What changes from the moment `from` to the moment `to`; entries are the same by their id. */
+/** What stays the same while an entry changes: its id; of a Delta table on a branch, which gets another id with its own log, its location. */
+function identityOf(entry: Entry): string {
+  return entry.kind === "table" && isBranch(entry.name) ? sharedLocationOf(entry) : entry.id;
+}
+
+/** What is told of an entry apart from its name; versions of Delta tables are not the catalog's. */
+function contentOf(entry: Entry): string {
+  const { kind, comment, properties, metadata_location } = entry;
+  const pairs = kind === "table" ? [] : Object.entries(properties ?? {}).sort(([one], [other]) => one.localeCompare(other));
+  return JSON.stringify([comment ?? "", pairs, sharedLocationOf(entry), metadata_location ?? ""]);
+}
+
+/** What changes from the moment `from` to the moment `to`; entries are the same by their identity. */
 export async function differenceOf(catalog: string, from: string, to: string): Promise<Difference> {
   const [before, after] = await Promise.all([treeOf(catalog, from), treeOf(catalog, to)]);
-  const known = new Map(before.entries.map((entry) => [entry.id, entry]));
+  const known = new Map(before.entries.map((entry) => [identityOf(entry), entry]));
   const difference: Difference = { appeared: [], gone: [], renamed: [], changed: [], complete: before.complete && after.complete };
   for (const entry of after.entries) {
-    const earlier = known.get(entry.id);
-    known.delete(entry.id);
+    const earlier = known.get(identityOf(entry));
+    known.delete(identityOf(entry));
     if (!earlier) difference.appeared.push(entry.name);
     else {
       if (earlier.name !== entry.name) difference.renamed.push([earlier.name, entry.name]);

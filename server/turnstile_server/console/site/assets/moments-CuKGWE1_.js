@@ -1,0 +1,1 @@
+var e=`snapshot:NAME, seq:NUMBER, time:2026-11-01T00:00:00Z or head:ID`;function t(e){let[t,n]=[e.slice(0,e.indexOf(`:`)),e.slice(e.indexOf(`:`)+1)];return t===`seq`?{seq:Number(n)}:t===`time`?{time:/^\d+$/.test(n)?Number(n):Date.parse(n)}:t===`head`?{head:n}:{snapshot:t===`snapshot`?n:e}}export{t as n,e as t};
