@@ -10,6 +10,7 @@ from typing import Final
 from models import (
     AskingModel,
     BranchModel,
+    BranchUpdateModel,
     CatalogModel,
     FleetModel,
     GroupModel,
@@ -67,7 +68,7 @@ LARGE_GROUP_BROKEN: Final = (
         cuts=True,
     ),
 )
-BRANCH_SOUND: Final = (BranchModel("branches as they are"),)
+BRANCH_SOUND: Final = (BranchModel("branches as they are"), BranchUpdateModel("updates of branches as they are"))
 BRANCH_BROKEN: Final = tuple(
     BranchModel(f"branches: {mistake}", (mistake,), ("I28",))
     for mistake in (
@@ -79,6 +80,15 @@ BRANCH_BROKEN: Final = tuple(
         "open counts as aborted",
         "a fold only releases",
         "commits over a hold",
+    )
+) + tuple(
+    BranchUpdateModel(f"updates: {mistake}", (mistake,), ("I28",))
+    for mistake in (
+        "a log begins at an earlier base",
+        "the branch's HEAD is not compared",
+        "the catalog's tables are not checked",
+        "a commit of an update has no version",
+        "a table keeps its base",
     )
 )
 CATALOG_SOUND: Final = (

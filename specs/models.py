@@ -8,6 +8,7 @@
     Asking.tla         changes of a catalog that are forwarded to its owner
     SharedWrites.tla   commits of a table that share a write
     Branches.tla       the promotion of a branch with many tables
+    BranchUpdates.tla  a branch takes over what its catalog got
 
 ``configurations.py`` lists their configurations.
 """
@@ -48,6 +49,7 @@ SHARED_INVARIANTS: Final = (
 
 
 BRANCH_INVARIANTS: Final = ("I28_Whole", "I28_NothingLost", "I28_NothingUndone", "I28_InPlace")
+UPDATE_INVARIANTS: Final = ("I28_OneInstant", "I28_BaseOfTables", "I28_NothingLost")
 
 
 @dataclass(frozen=True)
@@ -251,9 +253,20 @@ class BranchModel(Configuration):
     """One configuration of ``Branches.tla``."""
 
     module: ClassVar[str] = "Branches.tla"
+    invariants: ClassVar[tuple[str, ...]] = BRANCH_INVARIANTS
 
     commits: int = 1
 
     def config(self) -> str:
         constants = f"CONSTANTS Commits = {self.commits} Mistakes = {self.removed}"
-        return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(BRANCH_INVARIANTS)}\n"
+        return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(self.invariants)}\n"
+
+
+@dataclass(frozen=True)
+class BranchUpdateModel(BranchModel):
+    """One configuration of ``BranchUpdates.tla``."""
+
+    module: ClassVar[str] = "BranchUpdates.tla"
+    invariants: ClassVar[tuple[str, ...]] = UPDATE_INVARIANTS
+
+    commits: int = 2

@@ -26,16 +26,16 @@ class CatalogApi:
     http: Http
     world: FakeWorld
 
-    def stage(self, name: str = "t", namespace: str = "default") -> dict[str, Any]:
-        """A staging table with version 0 written."""
+    def stage(self, name: str = "t", namespace: str = "default", *features: str) -> dict[str, Any]:
+        """A staging table with version 0 written, which names ``features``."""
         answer = self.http.post(f"{NAMESPACES}/{namespace}/staging-tables", {"name": name})
         assert answer.status == 201, answer.text
-        content = delta.version_zero("create", self.world.clock.now_ms())
+        content = delta.version_zero("create", self.world.clock.now_ms(), *features)
         self.world.storages.open(answer.json["location"]).put_if_absent(published_path(0), content)
         return dict(answer.json)
 
-    def create(self, name: str = "t", namespace: str = "default") -> dict[str, Any]:
-        staged = self.stage(name, namespace)
+    def create(self, name: str = "t", namespace: str = "default", *features: str) -> dict[str, Any]:
+        staged = self.stage(name, namespace, *features)
         answer = self.http.post(f"{NAMESPACES}/{namespace}/tables", {"name": name, "table_id": staged["table_id"]})
         assert answer.status == 201, answer.text
         return dict(answer.json)

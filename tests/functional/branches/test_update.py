@@ -226,7 +226,7 @@ def test_i2_new_rows_of_both_sides_with_row_ids_refuse_an_update(site: PlansApi)
         domain = {"domain": "delta.rowTracking", "configuration": mark, "removed": False}
         return delta.add(path, baseRowId=first, defaultRowCommitVersion=1), {"domainMetadata": domain}
 
-    create_tracked(site, "r")
+    site.create("r", "default", "rowTracking", "domainMetadata")
     site.http.delete(BRANCHES + "/dev")
     site.http.post(BRANCHES, {"name": "dev"})
     add_files(site, "r", *tracked("theirs", 0), tables=DEFAULT)
