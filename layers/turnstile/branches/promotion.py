@@ -210,6 +210,9 @@ class Promoter:
 
     def _return_some(self, plan: Comparison, tables: Sequence[ComparedTable]) -> None:
         now = self._world.clock.now_ms()
+        for table in tables:
+            if table.own.floor < table.own.latest:
+                self._comparer.publish(table.own.table_id, dotted_name(*table.path))
 
         def change(view: View) -> Edit | None:
             entries = {}
