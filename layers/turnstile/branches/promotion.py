@@ -182,6 +182,7 @@ class Promoter:
             changed = plan.tables
             if not changed and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
+            self._groups.remember([table.theirs for table in changed])
             commits = [self._commit(plan, table, checker.passed.get(table.own.table_id, [])) for table in changed]
             own = tuple(HandOver(table.own.table_id, table.own.latest) for table in changed)
             group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
