@@ -3,31 +3,29 @@ log of its own, and the conflicts with what the catalog got since the base (I28)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
 
+from turnstile.branches.commits import Span, commits_of_tables
 from turnstile.branches.core.differences import Difference, differences
 from turnstile.branches.core.entities import same_but_rights
 from turnstile.branches.core.net_change import NetChange, conflict_of, moved_change
 from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.catalog.branches import base_of
 from turnstile.catalog.core.branches import is_inherited
-from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, BranchOrigin, Table
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.head import ACTIVE, TableHead
-from turnstile.delta.log.lines import commit_lines as lines_of_commit
 from turnstile.delta.log.lines import parse_line, where_of
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TooLarge
 from turnstile.store.core.locations import branch_folder
-from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import PIECE_BYTES
 
 COMMITS_MAX: Final = 5_000
 """Commits that a comparison reads, of all tables of the branch and of the catalog."""
@@ -80,6 +78,7 @@ class Comparer:
         self._reader = catalog.reader
         self._store = catalog.reader.store
         self._publisher = catalog.publisher
+        self._backlog_bytes = catalog.limits.backlog_bytes // 2
         self._heads: dict[str, Row] = {}
         self._commits_left = COMMITS_MAX
         self._files_left = FILES_MAX
@@ -101,8 +100,11 @@ class Comparer:
         names: list[Difference] = []
         rights: list[Difference] = []
         conflicts: list[str] = []
-        for each in differences(base_tree, branch):
-            table = self._own_table(branch, each)
+        found = differences(base_tree, branch)
+        own_tables = self._own_tables(branch, found)
+        self._fetch_entities(base_tree, branch, [each for each in found if each not in own_tables])
+        for each in found:
+            table = own_tables.get(each)
             if table is None or table.origin is None:
                 if each.after is None and present.find(each.path) is None:
                     continue  # the catalog dropped it, too
@@ -114,7 +116,7 @@ class Comparer:
             else:
                 own.append((each.path, table))
         self._read_heads([table for _, table in own])
-        tables = [self._table(path, table) for path, table in own]
+        tables = self._tables(own)
         conflicts += [table.conflict for table in tables if table.conflict is not None]
         plan = Comparison(base, base_tree, branch, present, names, rights, tables, conflicts)
         plan.conflicts.extend(self.name_conflicts(plan, present))
@@ -126,12 +128,24 @@ class Comparer:
         ids = [id for table in own if table.origin is not None for id in (table.table_id, table.origin.source)]
         self._heads = self._world.refs.read_many([self._world.space.table(id) for id in ids]) if ids else {}
 
-    def _own_table(self, branch: Tree, difference: Difference) -> Table | None:
-        entry = difference.after
-        if entry is None or entry.kind != TABLE or is_inherited(branch, entry):
-            return None
-        entity = self._store.entity(branch.catalog, entry.obj)
-        return entity if isinstance(entity, Table) and entity.external is None else None
+    def _own_tables(self, branch: Tree, found: Sequence[Difference]) -> dict[Difference, Table]:
+        """The Delta tables of the branch with a log of their own, a hundred a request."""
+        entries = {
+            each: entry
+            for each in found
+            if (entry := each.after) is not None and entry.kind == TABLE and not is_inherited(branch, entry)
+        }
+        entities = self._store.entities(branch.catalog, [entry.obj for entry in entries.values()])
+        tables = {each: entities[entry.obj] for each, entry in entries.items()}
+        return {each: table for each, table in tables.items() if isinstance(table, Table) and table.external is None}
+
+    def _fetch_entities(self, base: Tree, branch: Tree, found: Sequence[Difference]) -> None:
+        """Caches the entities that names lead to before and after, a hundred a request."""
+        both = [
+            (each.before.obj, each.after.obj) for each in found if each.before is not None and each.after is not None
+        ]
+        self._store.entities(base.catalog, [before for before, _ in both])
+        self._store.entities(branch.catalog, [after for _, after in both])
 
     def _is_changed(self, each: Difference, base: Tree, branch: Tree) -> bool:
         """Whether a name leads to something else: rights alone are no change, and not promoted."""
@@ -170,18 +184,31 @@ class Comparer:
             return f"'{name}' is an external table that the branch drops: drop it in the catalog instead"
         return None
 
-    def _table(self, path: Path, entity: Table) -> ComparedTable:
-        """Reads the net change of a table, and compares it with the catalog's."""
-        assert entity.origin is not None
-        name = dotted_name(*path)
-        own = self.publish(entity.table_id, name)
-        change = self._net_change(own, entity.origin.version, entity.origin.updates)
-        theirs = self.publish(entity.origin.source, name)
+    def _tables(self, tables: Sequence[tuple[Path, Table]]) -> list[ComparedTable]:
+        """Reads the net changes of tables, and compares them with the catalog's."""
+        heads = [(self._head(table.table_id, path), self._head(_origin(table).source, path)) for path, table in tables]
+        origins = [_origin(table) for _, table in tables]
+        changes = self._net_changes(
+            [Span(own, origin.version, origin.updates) for (own, _), origin in zip(heads, origins, strict=True)]
+        )
+        catalog = [
+            Span(theirs, theirs.latest if change.is_empty else origin.base_version)
+            for (_, theirs), origin, change in zip(heads, origins, changes, strict=True)
+        ]
+        compared = zip(tables, heads, changes, self._net_changes(catalog), strict=True)
+        return [self._table(*table, both, change, since) for table, both, change, since in compared]
+
+    def _table(
+        self, path: Path, entity: Table, heads: tuple[TableHead, TableHead], change: NetChange, since: NetChange
+    ) -> ComparedTable:
+        """Compares the net change of a table with the catalog's ``since`` the base; ``heads``: the
+        branch's and the catalog's."""
+        own, theirs = heads
         if change.is_empty:
-            return ComparedTable(path, entity, own, theirs, change, None, NetChange())
-        since = self._net_change(theirs, entity.origin.base_version)
+            return ComparedTable(path, entity, own, theirs, change, None, since)
+        name = dotted_name(*path)
         paths = BranchPaths(branch_folder(own.table_id))
-        conflict = conflict_of(moved_change(change, paths.relocate), since, name)
+        conflict = conflict_of(moved_change(change, paths.relocate), since, name) if since.versions else None
         if theirs.state != ACTIVE:
             conflict = f"'{name}' is {theirs.state} in the catalog"
         return ComparedTable(path, entity, own, theirs, change, conflict, since)
@@ -189,46 +216,52 @@ class Comparer:
     def changes_since(self, table: ComparedTable) -> NetChange:
         """Returns the net change of the catalog's table since the branch's base, for a table that
         the branch did not change."""
-        assert table.entity.origin is not None
-        return self._net_change(table.theirs, table.entity.origin.base_version)
+        return self._net_changes([Span(table.theirs, _origin(table.entity).base_version)])[0]
 
     def publish(self, table_id: str, name: str) -> TableHead:
         """Publishes everything ratified of a table. Returns its HEAD after that."""
+        return self._published(self._read_head(table_id, name), name)
+
+    def _head(self, table_id: str, path: Path) -> TableHead:
+        """Returns the HEAD of a table, whose commits are published first if it takes no commits
+        now, or has little room for one more."""
+        name = dotted_name(*path)
+        head = self._read_head(table_id, name)
+        has_room = head.state == ACTIVE and head.bytes <= self._backlog_bytes
+        return head if has_room else self._published(head, name)
+
+    def _read_head(self, table_id: str, name: str) -> TableHead:
         key = self._world.space.table(table_id)
         row = self._heads.pop(key, None) or self._world.refs.read(key)
-        head = TableHead.from_row(row) if row is not None else None
-        if head is not None and head.floor < head.latest:
-            result = self._publisher.publish(table_id)
-            row = self._world.refs.read(head.key)
-            head = TableHead.from_row(row) if row is not None else None
-            if head is None or head.floor < head.latest:
-                what = result.problem.message if result.problem else "it is being written"
-                raise StorageFault(f"'{name}' is not published yet: {what}", remedy="send the request again")
-        if head is None:
+        if row is None:
             raise StorageFault(f"the HEAD of '{name}' is gone", remedy="drop the table on the branch")
+        return TableHead.from_row(row)
+
+    def _published(self, head: TableHead, name: str) -> TableHead:
+        if head.floor == head.latest:
+            return head
+        result = self._publisher.publish(head.table_id)
+        head = self._read_head(head.table_id, name)
+        if head.floor < head.latest:
+            what = result.problem.message if result.problem else "it is being written"
+            raise StorageFault(f"'{name}' is not published yet: {what}", remedy="send the request again")
         return head
 
-    def _net_change(self, head: TableHead, base: int, updates: Collection[int] = ()) -> NetChange:
-        """The net change of the commits after ``base``, without ``updates``."""
-        storage = self._world.storages.open(head.location)
-        change = NetChange()
-        commits = head.latest - base
-        if commits > self._commits_left:
-            problem = f"'{head.name}' has {commits} commits since the base of the branch"
-            raise _too_large(problem, "commits", COMMITS_MAX, commits)
-        self._commits_left -= commits
-        for version in range(base + 1, head.latest + 1):
-            if version in updates:
-                continue
-            path = published_path(version)
-            file = storage.read(path, PIECE_BYTES)
-            if file is None:
-                problem = f"version {version} of '{head.name}' is not in its log any more"
-                raise StateConflict(ErrorType.VERSIONS_GONE, problem, remedy="make a new branch, and change it again")
-            lines = lines_of_commit(pieces_of(storage, path, *file), version)
-            change.take(version, self._read_actions(lines, where_of(version), change, head.name))
-        self._files_left -= change.files
-        return change
+    def _net_changes(self, spans: Sequence[Span]) -> list[NetChange]:
+        """Reads the net change of each table, in bounds for all of them."""
+        for span in spans:
+            if span.count > self._commits_left:
+                problem = f"'{span.head.name}' has {span.count} commits since the base of the branch"
+                raise _too_large(problem, "commits", COMMITS_MAX, span.count)
+            self._commits_left -= span.count
+        changes = [NetChange() for _ in spans]
+        for at, commits in groupby(commits_of_tables(self._world, spans), lambda commit: commit[0]):
+            change = changes[at]
+            for _, version, lines in commits:
+                actions = self._read_actions(lines, where_of(version), change, spans[at].head.name)
+                change.take(version, actions)
+            self._files_left -= change.files
+        return changes
 
     def _read_actions(self, lines: Iterable[bytes], where: str, change: NetChange, name: str) -> Iterator[Action]:
         """The actions of a commit, as long as there is room for the files that they change."""
@@ -237,6 +270,11 @@ class Comparer:
             if change.files > self._files_left:
                 problem = f"'{name}' has {change.files} changed files since the base of the branch, or more"
                 raise _too_large(problem, "files", FILES_MAX, change.files)
+
+
+def _origin(table: Table) -> BranchOrigin:
+    assert table.origin is not None
+    return table.origin
 
 
 def _too_large(problem: str, what: str, limit: int, size: int) -> TooLarge:

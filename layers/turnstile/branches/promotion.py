@@ -163,7 +163,7 @@ class Promoter:
                 raise conflict(plan.base.branch, plan.conflicts)
             unchanged = [table for table in plan.tables if table.change.is_empty]
             if unchanged:
-                return_unchanged(self._services, plan, unchanged)
+                return_unchanged(self._services, self._comparer, plan, unchanged)
                 continue
             checker = Checker(self._services, self._comparer)
             broken = _reasons(checker.check(plan))
@@ -174,6 +174,7 @@ class Promoter:
             changed = plan.tables
             if not changed and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
+            self._groups.remember([table.theirs for table in changed])
             commits = [self._commit(plan, table, checker.passed.get(table.own.table_id, [])) for table in changed]
             own = tuple(HandOver(table.own.table_id, table.own.latest) for table in changed)
             group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)

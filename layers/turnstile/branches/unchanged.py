@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from turnstile.branches.comparison import ComparedTable, Comparison
+from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
 from turnstile.branches.refusals import busy
 from turnstile.catalog.branches import TABLES_PER_CHANGE
 from turnstile.catalog.changes.waiting import Edit
-from turnstile.catalog.core.paths import key_of
+from turnstile.catalog.core.paths import dotted_name, key_of
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.writes.state import drop_published_head
@@ -17,9 +17,14 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import in_batches
 
 
-def return_unchanged(services: CatalogServices, plan: Comparison, tables: Sequence[ComparedTable]) -> None:
+def return_unchanged(
+    services: CatalogServices, comparer: Comparer, plan: Comparison, tables: Sequence[ComparedTable]
+) -> None:
     """Makes these tables the catalog's again, many in one change of the branch. A table that was
     changed since ``plan`` stays. Raises StateConflict where one got a commit meanwhile."""
+    for table in tables:
+        if table.own.floor < table.own.latest:
+            comparer.publish(table.own.table_id, dotted_name(*table.path))
     for some in in_batches(tables, TABLES_PER_CHANGE):
         _return_some(services, plan, some)
 

@@ -113,7 +113,7 @@ class Updater:
                 raise _conflict(plan, plan.conflicts)
             unchanged = [table for table in plan.tables if self._is_the_base(plan, table)]
             if unchanged:
-                return_unchanged(self._services, plan, unchanged)
+                return_unchanged(self._services, self._comparer, plan, unchanged)
                 continue
             updated = self._update(plan)
             if updated is not None:
@@ -135,6 +135,7 @@ class Updater:
         row = self._world.refs.read(self._services.reader.key(plan.base.branch))
         if row is None or row["head"] != plan.branch.head:
             return None
+        self._groups.remember([each.table.own for each in tables if each.has_commit])
         commits = tuple(self._commit(plan, each) for each in tables if each.has_commit)
         heads = [*(each.table.theirs for each in tables), *(head for _, head in dropped)]
         reads = tuple(ReadVersion(head.table_id, head.latest) for head in heads)

@@ -3,6 +3,7 @@ proposal, and makes the conditional write."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -151,6 +152,12 @@ class Preparer:
         self._rules = Lru[str, TableRules](_RULES)
         self._rows_check = rows_check
         self._first_look = FirstLook(world.storages, heads.read) if looks else None
+
+    def look(self, heads: Iterable[TableHead]) -> None:
+        """Looks at the logs of tables whose HEADs were just read, several at once, where no commit
+        of this process has looked yet."""
+        if self._first_look is not None:
+            self._first_look.look(heads)
 
     def prepare(self, request: CommitRequest, group: str = "") -> Prepared | Ratified | Conflict | Refused:
         """Steps 1 to 3: the proposal as a member of ``group``, to be written; or the decision,

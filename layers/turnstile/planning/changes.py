@@ -97,16 +97,18 @@ def commits_of(
     places = {place.version: place for place in tail_by_version(head)}
     for batch in in_batches(range(first, last + 1), max(1, readers)):
         opened = at_once(
-            lambda version: _open_commit(world, storage, head, version, places.get(version)), batch, readers
+            lambda version: open_commit(world, storage, head, version, places.get(version)), batch, readers
         )
         for version, pieces in zip(batch, opened, strict=True):
             yield version, commit_lines(pieces, version, info=version > head.first)
 
 
-def _open_commit(
+def open_commit(
     world: World, storage: LogStorage, head: TableHead, version: int, place: PlacedCommit | None
 ) -> Iterable[bytes]:
-    """The pieces of a ratified commit, of which the first was read."""
+    """Returns the pieces of a ratified commit, of which the first was read. ``place``: in the tail
+    of ``head``, None where it left that. Raises UnsupportedTable for a published commit that is
+    missing or damaged, StorageFault where the bytes are not the ratified ones."""
     if place is not None and not place.published:
         if not is_large(place):
             return [content_of(world, head, place)]

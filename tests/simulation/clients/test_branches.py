@@ -20,8 +20,8 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, before_write, stop_races
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
-from turnstile.branches import update
-from turnstile.branches.comparison import Comparer
+from turnstile.branches import comparison, update
+from turnstile.branches.commits import Span
 from turnstile.branches.promotion import Promoter
 from turnstile.branches.update import Updater
 from turnstile.catalog.core.entities import Table
@@ -312,8 +312,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def _updates_are_changes(patch: pytest.MonkeyPatch) -> None:
     """A comparison takes the commits of updates for changes of the branch."""
-    right = Comparer._net_change
-    patch.setattr(Comparer, "_net_change", lambda comparer, head, base, _updates=(): right(comparer, head, base))
+    patch.setattr(comparison, "Span", lambda head, base, _updates=(): Span(head, base))
 
 
 def _base_stays(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.file import RESTORE
 from turnstile.store.cache import ObjCache
 from turnstile.store.core.errors import StoreCause, StoreUnavailable
-from turnstile.store.ports import Clock, Obj
+from turnstile.store.ports import BATCH_GET_MAX, Clock, Obj, in_batches
 from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs
 
 _CACHE_BYTES: Final = 64 * 1024 * 1024
@@ -98,10 +98,13 @@ class _Rows:
         return _row(stored[0]) if stored else None
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
-        stored = []
         for id in ids:
             _check_id(id)
-            stored += self._database.rows(_SELECT, (space, id))
+        stored = []
+        for batch in in_batches(ids, BATCH_GET_MAX):
+            places = ", ".join("?" * len(batch))
+            statement = f"SELECT {_COLUMNS} FROM objs WHERE space = ? AND id IN ({places})"  # noqa: S608 - constants
+            stored += self._database.rows(statement, (space, *batch))
         self._sent("get_many")
         return {row.id: row for row in map(_row, stored)}
 

@@ -15,6 +15,7 @@ from turnstile.store.core.evaluate import accepts, row_after
 from turnstile.store.core.rows import StoredRow, damaged_row, is_damaged, require_known, require_readable
 from turnstile.store.core.writes import Check, Insert, Row, Write
 from turnstile.store.ports import (
+    BATCH_GET_MAX,
     TRANSACT_MAX,
     Accepted,
     AllAccepted,
@@ -35,6 +36,8 @@ _ROW_SIZE: Final = 3
 _SET: Final = 1
 """Code of the MessagePack extension that holds a set of strings."""
 
+_SETS: Final = (set, frozenset)
+
 _MEMBERS: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
@@ -51,7 +54,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(ext_hook=_extension)
 def encode(row: Row) -> bytes:
     """A row as MessagePack. Sets stand at the top level only (``writes.Include``)."""
     plain = {
-        name: msgspec.msgpack.Ext(_SET, _MEMBERS.encode(value)) if isinstance(value, set | frozenset) else value
+        name: msgspec.msgpack.Ext(_SET, _MEMBERS.encode(value)) if isinstance(value, _SETS) else value
         for name, value in row.items()
     }
     return _ENCODER.encode(plain)
@@ -95,17 +98,21 @@ class SqliteRefs:
         return self._decode(key, stored[0][0]) if stored else None
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        rows = ((key, self._database.rows(_SELECT, (key,))) for key in dict.fromkeys(keys))
-        return {key: decode(key, stored[0][0]) for key, stored in rows if stored}
+        stored = dict(row for batch in in_batches(dict.fromkeys(keys), BATCH_GET_MAX) for row in self._rows(batch))
+        return {key: decode(key, stored[key]) for key in dict.fromkeys(keys) if key in stored}
+
+    def _rows(self, keys: Sequence[str]) -> list[tuple[str, bytes]]:
+        """The bytes of rows by key. One statement is one read transaction: all of them are of the
+        same commit."""
+        places = ", ".join("?" * len(keys))
+        statement = f"SELECT key, row FROM refs WHERE key IN ({places})"  # noqa: S608 - question marks alone
+        return self._database.rows(statement, keys)
 
     def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
         different = list(dict.fromkeys(keys))
         if len(different) > TRANSACT_MAX:
             raise ValueError(f"transact_get_items: {len(different)} keys are more than {TRANSACT_MAX}")
-        # One statement is one read transaction: all its rows are of the same commit.
-        places = ", ".join("?" * len(different))
-        statement = f"SELECT key, row FROM refs WHERE key IN ({places})"  # noqa: S608 - question marks alone
-        return {key: require_readable(decode(key, data)) for key, data in self._database.rows(statement, different)}
+        return {key: require_readable(decode(key, data)) for key, data in self._rows(different)}
 
     def write(self, write: Write) -> Accepted | Rejected:
         def run(connection: apsw.Connection) -> Accepted | Rejected:

@@ -9,7 +9,9 @@ adopts the log's versions (``delta.recover``). A server checks this; a function 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final
 
 from turnstile.delta.core.decide import Refused
@@ -24,6 +26,7 @@ BEHIND: Final = "behind"
 
 _TABLES: Final = 10_000
 _LOOKS: Final = 5
+_THREADS: Final = 16
 
 
 class FirstLook:
@@ -59,6 +62,18 @@ class FirstLook:
                 return _behind(again)
             head = again  # it was ratified and published meanwhile
         return _behind(head)
+
+    def look(self, heads: Iterable[TableHead]) -> None:
+        """Looks at the logs of tables whose HEADs were just read, several at once: ``refusal`` needs
+        no request for them then. A log that does not end where its HEAD says is left to it, as is a
+        storage that does not answer."""
+        new = [head for head in heads if head.state == ACTIVE and not self._seen.get(head.table_id)]
+        if len(new) <= 1:
+            return
+        with ThreadPoolExecutor(min(_THREADS, len(new)), thread_name_prefix="look") as pool, suppress(OutcomeUnknown):
+            for head, has_next in zip(new, pool.map(self._has_next, new), strict=True):
+                if not has_next:
+                    self._seen.put(head.table_id, True)
 
     def _has_next(self, head: TableHead) -> bool:
         try:

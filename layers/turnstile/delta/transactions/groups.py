@@ -23,7 +23,7 @@ Sources: Delta's proposal of multi-table transactions (delta-io/delta 7437), Lak
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard
 
 import msgspec
@@ -127,6 +127,13 @@ class GroupRatifier:
         is_large = len(group.commits) + len(group.reads) > self.part and group.entry is None
         return members.carried_out(self.large) if is_large and members.are_open else self._attempt(members)
 
+    def remember(self, heads: Collection[TableHead]) -> None:
+        """Uses HEADs that were just read for the group that follows, which does not read them
+        again."""
+        for head in heads:
+            self._ratifier.heads.remember(head)
+        self._ratifier.preparer.look(heads)
+
     def open(self, group: GroupRequest) -> OpenGroup:
         """Step 1: the group with its members prepared. Raises as ``commit``; nothing was written
         but objs."""
@@ -177,7 +184,8 @@ class OpenGroup:
 
     def prepare(self) -> None:
         """Step 1, which decides members that their HEADs are seen to refuse."""
-        self._heads(self._ratifier.heads.without_head(request.table_id for request in self._group.commits))
+        unseen = self._ratifier.heads.without_head(request.table_id for request in self._group.commits)
+        self._ratifier.preparer.look(self._heads(unseen).values())
         for index, request in enumerate(self._group.commits):
             with _naming(index):
                 self._members.append(self._ratifier.preparer.prepare(request, self._group.id))
