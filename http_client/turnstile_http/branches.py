@@ -11,7 +11,7 @@ The commands ``turnstile branch`` do the same (docs/branches.md).
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -111,11 +111,13 @@ class Branches:
         branch. The error ``BranchConflict`` names what both changed."""
         return Branch.read(self._call("updateBranch", "POST", self._route(name, "update"), change=True)["branch"])
 
-    def promote(self, name: str, *, state: str | None = None) -> BranchChanges:
+    def promote(self, name: str, *, state: str | None = None, tables: Sequence[str] = ()) -> BranchChanges:
         """Makes the changes of a branch those of its catalog, all at once, and ends it; one without
-        changes stays. With the ``state`` of changes that were looked at no others are promoted. The
+        changes stays. With the ``state`` of changes that were looked at no others are promoted.
+        With ``tables`` only these changed Delta tables are, and the branch is updated and stays. The
         error ``BranchConflict`` says why it cannot be promoted (``changes`` has all reasons)."""
-        body = {} if state is None else {"state": state}
+        body: dict[str, Any] = {} if state is None else {"state": state}
+        body |= {"tables": [*tables]} if tables else {}
         return BranchChanges.read(self._call("promote", "POST", self._route(name, "promote"), body, change=True))
 
     def renew(self, name: str, days: int) -> Branch:

@@ -25,6 +25,9 @@ Days = Annotated[int, typer.Option("--days", min=1, max=366, help="Days until th
 State = Annotated[
     str | None, typer.Option("--state", help="Promote only the changes that diff showed with this state.")
 ]
+Tables = Annotated[
+    str | None, typer.Option("--tables", help="Promote only these changed Delta tables, by commas; the branch stays.")
+]
 Comment = Annotated[str | None, typer.Option("--comment", help="A comment.")]
 
 DAYS = 30
@@ -124,9 +127,13 @@ def update(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
 
 @branch.command("promote")
 @with_api
-def promote(api: Api, *, catalog: Catalog, name: Branch, state: State = None, output: Format) -> None:
+def promote(
+    api: Api, *, catalog: Catalog, name: Branch, state: State = None, tables: Tables = None, output: Format
+) -> None:
     """Make the changes of a branch changes of its catalog, all at once, and end the branch."""
-    done = api.change("POST", f"{_branch(catalog, name)}/promote", {} if state is None else {"state": state})
+    body: dict[str, Any] = {} if state is None else {"state": state}
+    body |= {} if tables is None else {"tables": [table.strip() for table in tables.split(",")]}
+    done = api.change("POST", f"{_branch(catalog, name)}/promote", body)
     if output is Format.JSON:
         out.emit_json(done)
         return

@@ -19,7 +19,7 @@ Source: Delta's proposal of branches (delta-io/delta 7439): one commit a table.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -37,15 +37,15 @@ from turnstile.branches.core.net_change import (
 )
 from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.branches.net_commits import NetCommits
-from turnstile.branches.refusals import CONFLICTS_MAX, busy, conflict, late_commit, refuse_changed_branch
+from turnstile.branches.refusals import CONFLICTS_MAX, busy, conflict, late_commit
 from turnstile.branches.unchanged import return_unchanged
-from turnstile.catalog.changes.commit import CatalogChange
-from turnstile.catalog.changes.composed import GroupChange
-from turnstile.catalog.changes.transactions import Applied, CatalogTransactions
+from turnstile.branches.update import Updater
+from turnstile.branches.writes import commit_at_once
+from turnstile.catalog.changes.transactions import Applied
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.core.entities import TABLE, Entity, IcebergTable, IcebergView, Table
-from turnstile.catalog.core.paths import Path, dotted_name
+from turnstile.catalog.core.paths import Path, dotted_name, fold
 from turnstile.catalog.core.rows import drop_branch
 from turnstile.catalog.history.core import snapshot_path
 from turnstile.catalog.reader import View
@@ -54,7 +54,7 @@ from turnstile.delta.core.writes.state import adopt_head, drop_published_head
 from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.rights.grants import Access
-from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 from turnstile.store.core.locations import branch_folder, normalise
 from turnstile.store.core.writes import Change, Clause, Equals, Set, Write
 from turnstile.store.ports import World
@@ -141,18 +141,21 @@ class Promoter:
         state = _state_of(plan, checker.created)
         return BranchChanges(tables, _names(plan), reasons[:CONFLICTS_MAX], checks[:CHECKS_MAX], state)
 
-    def promote(self, catalog: str, name: str, state: str = "") -> Promoted:
-        """Promotes a branch and ends it. A branch without changes stays.
+    def promote(self, catalog: str, name: str, state: str = "", tables: Sequence[str] = ()) -> Promoted:
+        """Promotes a branch and ends it. A branch without changes stays, and one of which some
+        tables are promoted: it is updated by the same write.
 
         Args:
             state: of the changes that were looked at (``BranchChanges``): no others are promoted.
+            tables: names of changed Delta tables, without the catalog; by default the whole branch.
 
         Raises:
             NotFound: no such branch.
             StateConflict: ``BranchConflict``: the catalog was changed in a way that cannot be put
                 together with the branch, or the branch has other changes than ``state``;
                 ``ConcurrentChange``: other writers were faster.
-            InvalidRequest: it has more changes than one write can hold.
+            InvalidRequest: it has more changes than one write can hold; ``tables`` names one that
+                it did not change.
             TooLarge: it has more commits or changed files than a comparison reads.
             UnsupportedTable, StorageFault: a log cannot be read.
             OutcomeUnknown: it may have been promoted; if so, the branch is gone.
@@ -165,35 +168,39 @@ class Promoter:
             if unchanged:
                 return_unchanged(self._services, self._comparer, plan, unchanged)
                 continue
+            changed = _chosen(plan, tables) if tables else plan.tables
             checker = Checker(self._services, self._comparer)
-            broken = _reasons(checker.check(plan))
+            checks = checker.check(plan)
+            names = {dotted_name(*table.path) for table in changed}
+            broken = _reasons(check for check in checks if not tables or check.table in names)
             if state and state != _state_of(plan, checker.created):
                 raise _other_state(plan)
             if broken:
                 raise conflict(plan.base.branch, broken, remedy="mend the rows on the branch, or its expectations")
-            changed = plan.tables
-            if not changed and not plan.names:
+            if not plan.tables and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
             self._groups.remember([table.theirs for table in changed])
-            commits = [self._commit(plan, table, checker.passed.get(table.own.table_id, [])) for table in changed]
-            own = tuple(HandOver(table.own.table_id, table.own.latest) for table in changed)
-            group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
-            transactions = CatalogTransactions(self._groups, self._services.committer)
-            versions = checker.created if state else checker.versions
-            change = CatalogChange(partial(self._edit, plan, versions), refuse_changed_branch)
-            member = GroupChange(change, lambda _view: None)
-            try:
-                outcome = transactions.commit(plan.catalog.catalog, group, [member])
-                if not isinstance(outcome, Applied) and outcome.change is not None:
-                    raise outcome.change.error
-            except TurnstileError as error:
-                error.field = "branch" if error.type == ErrorType.BRANCH_CONFLICT else None
-                raise
-            if isinstance(outcome, Applied):
-                ratified = zip(changed, outcome.commits, strict=True)
-                tables = [_table_change(table, commit.version) for table, commit in ratified]
-                return Promoted(plan.base.branch, outcome.seq, tables, _names(plan))
+            commits = {
+                table.path: self._commit(plan, table, checker.passed.get(table.own.table_id, [])) for table in changed
+            }
+            if tables:
+                applied = Updater(self._services, self._groups, principal=self._principal).write(plan, commits)
+            else:
+                versions = checker.created if state else checker.versions
+                applied = self._promote_all(plan, list(commits.values()), versions)
+            if applied is not None:
+                versions_by_table = {commit.table_id: commit.version for commit in commits.values()}
+                done = [_table_change(table, versions_by_table[table.theirs.table_id]) for table in changed]
+                return Promoted(plan.base.branch, applied.seq, done, [] if tables else _names(plan))
         raise busy(name)
+
+    def _promote_all(
+        self, plan: Comparison, commits: Sequence[CommitRequest], versions: Mapping[str, int]
+    ) -> Applied | None:
+        """Writes the promotion of the whole branch; None where a table got a commit meanwhile."""
+        own = tuple(HandOver(table.own.table_id, table.own.latest) for table in plan.tables)
+        group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
+        return commit_at_once(self._services, self._groups, plan, group, partial(self._edit, plan, versions))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -326,6 +333,17 @@ def _other_state(plan: Comparison) -> StateConflict:
 
 def _reasons(checks: Iterable[Checked]) -> list[str]:
     return [checked.reason for checked in checks if checked.refuses]
+
+
+def _chosen(plan: Comparison, names: Sequence[str]) -> list[ComparedTable]:
+    """The changed tables of these names. Raises InvalidRequest for another name."""
+    changed = {fold(dotted_name(*table.path)): table for table in plan.tables}
+    for name in names:
+        if fold(name) not in changed:
+            problem = f"'{name[:300]}' is no Delta table that branch '{plan.base.branch}' changed"
+            remedy = "name tables as the branch's changes do; new names go with the whole branch"
+            raise InvalidRequest(problem, field="tables", remedy=remedy)
+    return [changed[name] for name in dict.fromkeys(map(fold, names))]
 
 
 def _names(plan: Comparison) -> list[ChangedName]:

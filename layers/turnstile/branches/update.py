@@ -16,7 +16,7 @@ comparison leaves them out. A crash before 5 leaves the branch as it was, with o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -28,13 +28,12 @@ from turnstile.branches.core.entities import access_of, updated_entity, with_acc
 from turnstile.branches.core.net_change import UPDATE, NetChange, moved_change, row_id_conflict_of
 from turnstile.branches.core.paths import below_branch
 from turnstile.branches.net_commits import NetCommits
-from turnstile.branches.refusals import busy, conflict, late_commit, refuse_changed_branch
+from turnstile.branches.refusals import busy, conflict, late_commit
 from turnstile.branches.unchanged import return_unchanged
+from turnstile.branches.writes import commit_at_once
 from turnstile.catalog.branches import Branch, base_of, branch_of
-from turnstile.catalog.changes.commit import CatalogChange
-from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.draft import DraftCommit, draft_commit
-from turnstile.catalog.changes.transactions import Applied, CatalogTransactions
+from turnstile.catalog.changes.transactions import Applied
 from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import TABLE, Entity
 from turnstile.catalog.core.index import IndexEntry
@@ -45,9 +44,9 @@ from turnstile.catalog.history.core import snapshot_path
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.proposals import CommitRequest, GroupRequest, ReadVersion
+from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver, ReadVersion
 from turnstile.delta.transactions.groups import GroupRatifier
-from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge, TurnstileError
+from turnstile.store.core.errors import StateConflict, TooLarge
 from turnstile.store.ports import World
 
 UPDATES_MAX: Final = 1_000
@@ -115,9 +114,10 @@ class Updater:
             if unchanged:
                 return_unchanged(self._services, self._comparer, plan, unchanged)
                 continue
-            updated = self._update(plan)
-            if updated is not None:
-                return updated
+            if self.write(plan, {}) is not None:
+                tree = self._services.reader.current(plan.catalog.catalog)
+                both = [table for table in plan.tables if not table.since.is_empty]
+                return Updated(branch_of(tree, self._store, plan.base.name[1:]), [_answer_of(table) for table in both])
         raise busy(name)
 
     def _is_the_base(self, plan: Comparison, table: ComparedTable) -> bool:
@@ -125,9 +125,12 @@ class Updater:
         before = self._entity(plan.base_tree, plan.base_tree.find(table.path))
         return table.change.is_empty and access_of(before) == access_of(table.entity)
 
-    def _update(self, plan: Comparison) -> Updated | None:
-        """Carries out steps 3 to 5. Returns None where a table got a commit meanwhile."""
-        tables = [self._table_update(table) for table in plan.tables]
+    def write(self, plan: Comparison, promoted: Mapping[Path, CommitRequest]) -> Applied | None:
+        """Carries out steps 3 to 5. Tables with a commit in ``promoted`` get it in the catalog, by the
+        same write, and are the catalog's again on the branch. Returns None where a table got a commit
+        meanwhile."""
+        tables = [self._table_update(table) for table in plan.tables if table.path not in promoted]
+        ended = [table for table in plan.tables if table.path in promoted]
         dropped = list(self._dropped_heads(plan))
         reasons = [*self._row_id_conflicts(tables), *self._late_commits(plan, dropped)]
         if reasons:
@@ -136,26 +139,14 @@ class Updater:
         if row is None or row["head"] != plan.branch.head:
             return None
         self._groups.remember([each.table.own for each in tables if each.has_commit])
-        commits = tuple(self._commit(plan, each) for each in tables if each.has_commit)
-        heads = [*(each.table.theirs for each in tables), *(head for _, head in dropped)]
-        reads = tuple(ReadVersion(head.table_id, head.latest) for head in heads)
-        latest_ict = max((head.last_ict for head in heads), default=0)
+        own = [self._commit(plan, each) for each in tables if each.has_commit]
+        compared = [*(each.table.theirs for each in tables), *(head for _, head in dropped)]
+        reads: list[ReadVersion] = [ReadVersion(head.table_id, head.latest) for head in compared]
+        reads += [HandOver(table.own.table_id, table.own.latest) for table in ended]
+        latest_ict = max([head.last_ict for head in compared] + [table.theirs.last_ict + 1 for table in ended] + [0])
+        group = GroupRequest(self._world.ids.uuid(), (*own, *promoted.values()), tuple(reads))
         edit = partial(self._edit, plan, tables, CatalogHead.from_row(row), latest_ict)
-        group = GroupRequest(self._world.ids.uuid(), commits, reads)
-        member = GroupChange(CatalogChange(edit, refuse_changed_branch), lambda _view: None)
-        transactions = CatalogTransactions(self._groups, self._services.committer)
-        try:
-            outcome = transactions.commit(plan.catalog.catalog, group, [member], of_branch=plan.base.branch)
-            if not isinstance(outcome, Applied) and outcome.change is not None:
-                raise outcome.change.error
-        except TurnstileError as error:
-            error.field = "branch" if error.type == ErrorType.BRANCH_CONFLICT else None
-            raise
-        if not isinstance(outcome, Applied):
-            return None
-        tree = self._services.reader.current(plan.catalog.catalog)
-        branch = branch_of(tree, self._store, plan.base.name[1:])
-        return Updated(branch, [_answer_of(each) for each in tables if each.has_commit])
+        return commit_at_once(self._services, self._groups, plan, group, edit)
 
     def _table_update(self, table: ComparedTable) -> _TableUpdate:
         since = self._comparer.changes_since(table) if table.change.is_empty else table.since
@@ -260,8 +251,7 @@ class Updater:
         return None if entry is None else self._store.entity(tree.catalog, entry.obj)
 
 
-def _answer_of(each: _TableUpdate) -> UpdatedTable:
-    table = each.table
+def _answer_of(table: ComparedTable) -> UpdatedTable:
     return UpdatedTable(dotted_name(*table.path), table.own.table_id, table.theirs.latest, table.own.latest + 1)
 
 

@@ -166,16 +166,16 @@ def test_i28_a_commit_between_the_comparison_and_the_write_is_taken_over(
     site: PlansApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_files(site, "t", delta.add("mine"))
-    right = Updater._update
+    right = Updater.write
     plans: list[Comparison] = []
 
-    def raced(updater: Updater, plan: Comparison) -> Any:
+    def raced(updater: Updater, plan: Comparison, promoted: Any) -> Any:
         if not plans:
             add_files(site, "t", delta.add("late"), tables=DEFAULT)
         plans.append(plan)
-        return right(updater, plan)
+        return right(updater, plan, promoted)
 
-    monkeypatch.setattr(Updater, "_update", raced)
+    monkeypatch.setattr(Updater, "write", raced)
     assert [one["base"] for one in update(site)["tables"]] == [2]
     assert len(plans) == 2
     assert files(site, "t") == ["../../a", "../../late", "mine"]
@@ -235,3 +235,52 @@ def test_i2_new_rows_of_both_sides_with_row_ids_refuse_an_update(site: PlansApi)
     assert error["conflicts"] == [
         "'default.r' has row tracking, and both the branch and version 1 added rows: promote the branch"
     ]
+
+
+# -- promotions of some tables ----------------------------------------------------------------------------------------
+
+
+def promote_some(site: PlansApi, *tables: str) -> Any:
+    return site.http.post(BRANCHES + "/dev/promote", {"tables": tables})
+
+
+def test_i28_some_tables_are_promoted_and_the_branch_goes_on_with_the_others(site: PlansApi) -> None:
+    add_files(site, "t", delta.add("of_t"))
+    add_files(site, "u", delta.add("of_u"))
+    add_files(site, "t", delta.add("theirs"), tables=DEFAULT)
+    add_files(site, "u", delta.add("theirs"), tables=DEFAULT)
+    assert site.http.post(DEV, {"name": "of_branch"}).status == 201
+    answer = promote_some(site, "default.T")
+    assert answer.status == 200, answer.text
+    assert [(one["name"], one["version"]) for one in answer.json["tables"]] == [("default.t", 3)]
+    assert answer.json["names"] == []
+    assert [path.rpartition("/")[2] for path in files(site, "t", DEFAULT)] == ["of_t", "a", "theirs"]
+    assert files(site, "u", DEFAULT) == ["a", "theirs"]
+    assert files(site, "u") == ["../../a", "../../theirs", "of_u"]
+    assert sorted(path.rpartition("/")[2] for path in files(site, "t")) == ["a", "of_t", "theirs"]
+    left = site.http.get(BRANCHES + "/dev/diff").json
+    assert [one["name"] for one in left["tables"]] == ["default.u"]
+    assert [one["name"] for one in left["names"]] == ["of_branch"]
+    add_files(site, "t", delta.add("again"))
+    assert [one["name"] for one in promote(site)["tables"]] == ["default.t", "default.u"]
+    assert len(files(site, "t", DEFAULT)) == 4
+    assert len(files(site, "u", DEFAULT)) == 3
+
+
+def test_a_table_that_the_branch_did_not_change_is_not_promoted(site: PlansApi) -> None:
+    add_files(site, "t", delta.add("of_t"))
+    table(site, "u")
+    error = refused(promote_some(site, "default.t", "default.u"), 400, "InvalidRequest", "tables")
+    assert error["message"] == "'default.u' is no Delta table that branch 'main@dev' changed"
+    refused(promote_some(site), 400, "InvalidRequest", "tables")
+    assert files(site, "t", DEFAULT) == ["a"]
+
+
+def test_i28_a_broken_expectation_of_another_table_does_not_keep_some_from_their_promotion(site: PlansApi) -> None:
+    add_files(site, "t", delta.add("of_t"))
+    unmet = delta.redefinition(
+        table(site, "u"), {"turnstile.expect.size": "row_count between 5 and 9"}, site.world.clock.now_ms()
+    )
+    assert site.commits.post(f"/v1/tables/{table(site, 'u')['table_id']}/commits", unmet).status == 200
+    assert promote_some(site, "default.u").status == 409
+    assert promote_some(site, "default.t").status == 200

@@ -39,13 +39,15 @@ def test_a_check_shows_each_outcome_and_fails_where_one_refuses_a_promotion() ->
         assert checks or "no expectations" in shown.stdout
 
 
-def test_a_promotion_carries_the_state_that_a_comparison_showed() -> None:
+def test_a_promotion_carries_the_state_that_a_comparison_showed_or_some_tables() -> None:
     with service(diff()) as canned:
         assert "state: 5b0c" in run("branch", "diff", "main", "dev", "--url", canned.url).stdout
         assert run("branch", "promote", "main", "dev", "--state", "5b0c", "--url", canned.url).exit_code == 0
         assert run("branch", "promote", "main", "dev", "--url", canned.url).exit_code == 0
+        some = run("branch", "promote", "main", "dev", "--tables", "sales.a, sales.b", "--url", canned.url)
+        assert some.exit_code == 0
     bodies = [body for method, _, body, _ in canned.seen if method == "POST"]
-    assert bodies == [{"state": "5b0c"}, {}]
+    assert bodies == [{"state": "5b0c"}, {}, {"tables": ["sales.a", "sales.b"]}]
 
 
 def test_an_update_shows_the_tables_with_changes_of_both_sides_and_the_new_base() -> None:

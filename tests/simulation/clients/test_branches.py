@@ -155,9 +155,9 @@ class Lake:
             self.base = {name: set(files) for name, files in self.main.items()}
             self.path_in_base = self.paths()
 
-    def race(self) -> None:
+    def race(self, *catalogs: str) -> None:
         """Others append while the next writes are made."""
-        raced = self.random.choice(("main", BRANCH))
+        raced = self.random.choice(catalogs)
         name = self.random.choice(TABLES)
 
         def append() -> None:
@@ -168,17 +168,22 @@ class Lake:
             before_write(self.world, self.random.randint(1, 8), append)
 
     def update(self) -> None:
+        """Updates the branch, and may promote some of its tables by the same write."""
         assert self.dev is not None
         before = self.services().open_catalog.branches.get("main", "dev")
         services = self.faulty() if self.random.random() < 0.6 else self.services()
         self.past = {name: [set(files)] for name, files in self.main.items()}
-        self.race()
+        changed = [name for name in TABLES if self.dev[name] != self.base[name]]
+        some = self.random.sample(changed, self.random.randint(0, len(changed)))
+        self.race("main", *([] if some else [BRANCH]))
         refused = ""
         try:
-            part = self.random.choice((TRANSACT_MAX, 5))
-            Updater(services.open_catalog, GroupRatifier(services.world, services.ratifier, part=part)).update(
-                "main", "dev"
-            )
+            groups = GroupRatifier(services.world, services.ratifier, part=self.random.choice((TRANSACT_MAX, 5)))
+            if some:
+                names = [f"default.{name}" for name in some]
+                Promoter(services.open_catalog, groups).promote("main", "dev", tables=names)
+            else:
+                Updater(services.open_catalog, groups).update("main", "dev")
         except (Crash, OutcomeUnknown, StorageFault):
             pass
         except StateConflict as error:
@@ -194,6 +199,9 @@ class Lake:
         for name in TABLES:
             gone = self.base[name] - self.dev[name]
             new = self.dev[name] - self.base[name]
+            if name in some:
+                self.past[name] = [(state - gone) | new for state in self.past[name]]
+                self.main[name] = (self.main[name] - gone) | new
             shown = self.files(BRANCH, name)
             bases = [state for state in self.past[name] if (state - gone) | new == shown]
             assert bases, "the branch shows a state of the catalog during the update, with its own changes"
@@ -222,7 +230,7 @@ class Lake:
         assert self.dev is not None
         own = [self.table_id(BRANCH, name, self.services()) for name in TABLES]
         services = self.faulty() if self.random.random() < 0.6 else self.services()
-        self.race()
+        self.race("main", BRANCH)
         refused = ""
         try:
             part = self.random.choice((TRANSACT_MAX, 5))

@@ -49,9 +49,11 @@ class Renewal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../promote``; ``state``: of the changes that were looked at."""
+    """``POST .../promote``; ``state``: of the changes that were looked at; ``tables``: the names of
+    some changed tables, None for the whole branch."""
 
     state: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    tables: Annotated[list[str], msgspec.Meta(min_length=1, max_length=1_000)] | None = None
 
 
 class BranchList(msgspec.Struct, frozen=True):
@@ -150,7 +152,7 @@ def promote_branch(catalog: str, branch: str) -> Promoted:
     full = _full_name(catalog, branch)
     return once(
         name,
-        lambda by: _promoter(by).promote(name, branch, request.state or ""),
+        lambda by: _promoter(by).promote(name, branch, request.state or "", request.tables or ()),
         lambda _by, seq: Promoted(full, seq, [], []),
     )
 

@@ -96,12 +96,12 @@ class CatalogTransactions:
         changes: Sequence[GroupChange],
         reads: CatalogReads | None = None,
         *,
-        of_branch: str = "",
+        with_branch: str = "",
     ) -> Applied | NotApplied:
         """Applies ``changes`` of ``catalog`` and the commits of ``group``, which may be none, if
         ``reads`` of the catalog are still valid. The id of ``group`` is that of the entries in the
-        tables' logs; only this very transaction may have it. With ``of_branch`` the commits are of
-        tables of that branch of the catalog.
+        tables' logs; only this very transaction may have it. The commits may also be of tables of
+        ``with_branch``, a branch of the catalog.
 
         Raises InvalidRequest: too many members, one of another catalog, two that change one table;
         the errors of a commit or a change alone, except conflicts, whose ``field`` begins with the
@@ -111,7 +111,7 @@ class CatalogTransactions:
         """
         attempt = _Attempt(catalog, self._groups, group, Composition(changes), reads)
         try:
-            attempt.require_tables_of(of_branch or catalog)
+            attempt.require_tables_of(catalog, with_branch)
             outcome = attempt.run(self._committer)
         except OutcomeUnknown:  # files that were written may be in use
             raise
@@ -230,12 +230,13 @@ class _Attempt:
             self._large.fold(self._prepared)
         return Applied(commits.ratified_results().members, tree.commit.seq)
 
-    def require_tables_of(self, wanted: str) -> None:
-        """Raises InvalidRequest for a commit of a table of another catalog than ``wanted``."""
+    def require_tables_of(self, *catalogs: str) -> None:
+        """Raises InvalidRequest for a commit of a table of another catalog than these."""
+        allowed = {fold(catalog) for catalog in catalogs}
         for index, catalog in enumerate(self._commits.catalogs()):
-            if fold(catalog) != fold(wanted):
+            if fold(catalog) not in allowed:
                 raise InvalidRequest(
-                    f"the table is one of catalog '{catalog}', and the transaction is one of '{wanted}'",
+                    f"the table is one of catalog '{catalog}', and the transaction is one of '{self._catalog}'",
                     field=f"commits[{index}].table_id",
                     remedy="commit to tables of one catalog, or change nothing but tables (POST /v1/transactions)",
                 )
