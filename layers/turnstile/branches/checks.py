@@ -12,6 +12,7 @@ expectation that is not checked refuses the promotion, unless the table's proper
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -23,8 +24,9 @@ from turnstile.catalog.core.paths import dotted_name
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import TableHead
 from turnstile.expectations.core.conditions import PREFIX, Expectation, read_expectations
+from turnstile.expectations.delta_source import DeltaSource
 from turnstile.expectations.table_check import TableCheck
-from turnstile.planning.file_rows import ReadBudget
+from turnstile.planning.read_budget import ReadBudget
 
 READ_BYTES: Final = 64 * 1024 * 1024
 """Of the files that one comparison reads."""
@@ -158,8 +160,10 @@ class Checker:
         for problem in dict.fromkeys(problems):
             yield Checked(table.name, head.latest, "", "", "unchecked", True, problem)
         metadata = self._metadata.get(head.catalog, head.metadata)
-        check = TableCheck(self._world.storages, self._budget, head, metadata, self._world.clock.now_ms())
-        outcomes = check.problems([each.condition for each in expectations], table.added)
+        source = DeltaSource(self._world.storages, self._budget, head.location, metadata, latest=head.latest)
+        added = None if table.added is None else partial(map, source.file, table.added)
+        check = TableCheck(source, self._world.clock.now_ms())
+        outcomes = check.problems([each.condition for each in expectations], added)
         for expectation, outcome in zip(expectations, outcomes, strict=True):
             about = table.name, head.latest, expectation.name, expectation.text[:200]
             if outcome is None:

@@ -28,8 +28,8 @@ from turnstile.delta.core.metadata import interval_ms
 from turnstile.store.core.errors import InvalidRequest
 
 __all__ = [
-    "MAX_EXPECTATIONS", "PREFIX", "Condition", "EveryRow", "Expectation", "Freshness", "NullFraction", "RowCount",
-    "Unique", "expectations_of", "read_expectations",
+    "MAX_EXPECTATIONS", "PREFIX", "Condition", "EveryRow", "Expectation", "Freshness", "NotEvaluated", "NullFraction",
+    "RowCount", "Unique", "expectations_of", "read_expectations",
 ]  # fmt: skip
 
 MAX_EXPECTATIONS: Final = 50
@@ -55,6 +55,10 @@ _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
     "=": operator.eq,
 }
+
+
+class NotEvaluated(Exception):
+    """A condition, or a part of it, is not evaluated. The text says which, or why."""
 
 
 class RowCount(msgspec.Struct, frozen=True):
