@@ -187,7 +187,7 @@ class Promoter:
             group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
             transactions = CatalogTransactions(self._groups, self._services.committer)
             versions = checker.created if state else checker.versions
-            change = CatalogChange(partial(self._edit, plan, versions), _on_rejected)
+            change = CatalogChange(checker.guard(partial(self._edit, plan, versions)), _on_rejected)
             member = GroupChange(change, lambda _view: None)
             try:
                 outcome = transactions.commit(plan.catalog.catalog, group, [member])
