@@ -22,9 +22,9 @@ from turnstile.delta.core.head import TableHead
 from turnstile.expectations.core.conditions import PREFIX
 from turnstile.expectations.delta_source import DeltaSource
 from turnstile.expectations.sources import CheckedFile, TableSource
-from turnstile.iceberg.checked_source import IcebergSource, Reads
 from turnstile.iceberg.core.files.file_ranges import current_columns
 from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.expectations.source import IcebergSource, Reads
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.planning.core.predicates import TableColumns
 from turnstile.planning.read_budget import ReadBudget
@@ -85,11 +85,11 @@ class CheckedTables:
         """Yields the tables with expectations, or for whose path ``expects`` is true. Costs two
         requests for every hundred Delta tables, and two for each Iceberg table. Raises TooLarge,
         StorageFault."""
-        yield from self._changed(expects)
-        yield from self._created(expects)
-        yield from self._iceberg(expects)
+        yield from self._changed_tables(expects)
+        yield from self._created_tables(expects)
+        yield from self._iceberg_tables(expects)
 
-    def _changed(self, expects: Callable[[Path], bool]) -> Iterator[CheckedTable]:
+    def _changed_tables(self, expects: Callable[[Path], bool]) -> Iterator[CheckedTable]:
         """The Delta tables with commits on the branch."""
         tables = [table for table in self._plan.tables if not table.change.is_empty]
         known = self._properties([head for table in tables for head in (table.theirs, table.own)])
@@ -98,7 +98,7 @@ class CheckedTables:
             if any(properties) or expects(table.path):
                 yield self._delta(table.path, table.own, properties, list(table.change.added.values()))
 
-    def _created(self, expects: Callable[[Path], bool]) -> Iterator[CheckedTable]:
+    def _created_tables(self, expects: Callable[[Path], bool]) -> Iterator[CheckedTable]:
         """The Delta tables that the branch created, perhaps in the place of others."""
         made = [
             (each, after.table_id)
@@ -124,7 +124,7 @@ class CheckedTables:
         files = None if added is None else partial(map, source.file, added)
         return CheckedTable(path, head.table_id, head.latest, properties, source, files)
 
-    def _iceberg(self, expects: Callable[[Path], bool]) -> Iterator[CheckedTable]:
+    def _iceberg_tables(self, expects: Callable[[Path], bool]) -> Iterator[CheckedTable]:
         """The Iceberg tables that the branch changed or created."""
         plan = self._plan
         changed = [each for each in plan.names if each.of == ICEBERG_TABLE and each.after is not None]
@@ -149,7 +149,7 @@ class CheckedTables:
                 source = IcebergSource(self._reads, own.location, own, base)
                 snapshot = own.snapshot(own.current_snapshot_id)
                 version = 0 if snapshot is None else snapshot.sequence_number
-                added = None if base is None else source.added
+                added = None if base is None else source.added_files
                 yield CheckedTable(each.path, own.table_uuid, version, properties, source, added)
 
     def _dropped_properties(self, created: Sequence[Difference]) -> dict[Path, Properties]:

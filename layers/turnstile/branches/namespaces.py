@@ -79,14 +79,14 @@ class NamespaceExpectations:
         """Returns ``change``, which raises StateConflict where the catalog's namespaces got other
         expectations meanwhile."""
 
-        def guarded(view: View) -> Edit:
+        def change_if_same(view: View) -> Edit:
             if self._properties(view.tree) != self._known:
                 problem = "the expectations of a namespace were changed while the branch was promoted"
                 remedy = "send the request again"
                 raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy=remedy, retry_after_ms=0)
             return change(view)
 
-        return guarded
+        return change_if_same
 
     def _properties(self, tree: Tree) -> dict[Path, dict[str, str]]:
         entries = {path: entry for path in self._paths if (entry := tree.find(path)) is not None}

@@ -1,5 +1,5 @@
 """The files and rows of a table whose expectations are checked: of a Delta table
-(``delta_source``) or of an Iceberg table (``iceberg.checked_source``)."""
+(``delta_source``) or of an Iceberg table (``iceberg.expectations.source``)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import CommitFailed, creates
 from turnstile.iceberg.core.shared_appends import may_share
 from turnstile.iceberg.core.table_updates import TableChange, apply_updates, table_from_updates
-from turnstile.iceberg.expectations import check_expectations
+from turnstile.iceberg.expectations.properties import check_expectations
 from turnstile.iceberg.files import StoredFile, bucket_errors, nothing_applied
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at

@@ -23,9 +23,9 @@ from turnstile.catalog.core.entities import IcebergTable
 from turnstile.expectations import table_check
 from turnstile.expectations.core.conditions import NotEvaluated, expectations_of
 from turnstile.expectations.table_check import TableCheck
-from turnstile.iceberg import checked_source
-from turnstile.iceberg.checked_source import IcebergSource, Reads
 from turnstile.iceberg.core.metadata import TableMetadata, parse
+from turnstile.iceberg.expectations import source as source_module
+from turnstile.iceberg.expectations.source import IcebergSource, Reads
 from turnstile.planning.read_budget import ReadBudget
 from turnstile.store.core.errors import InvalidRequest
 from turnstile_rows.errors import TableError
@@ -70,16 +70,10 @@ class Checked:
         made.spec_id = 0
         return made
 
-    def deletes(self, kind: str, of: DataFile | None = None) -> DataFile:
-        """A delete file, of one data file or of all."""
+    def deletes(self, kind: str) -> DataFile:
+        """A delete file of the whole table."""
         self.names += 1
-        path = {} if of is None else {2147483546: of.file_path.encode()}
-        bounds: dict[str, Any] = {"lower_bounds": path, "upper_bounds": path}
-        file = self.table.file(f"d{self.names}.parquet", content=kind)
-        return DataFile.from_args(
-            content=file.content, file_path=file.file_path, file_format=FileFormat.PARQUET, partition=Record(),
-            record_count=1, file_size_in_bytes=10, **bounds,
-        ) if of is not None else file  # fmt: skip
+        return self.table.file(f"d{self.names}.parquet", content=kind)
 
     def state(self) -> TableMetadata:
         entity = self.table.client.services.open_catalog.reader
@@ -98,7 +92,7 @@ class Checked:
         """How the files that are not in ``base`` break a condition."""
         source = self.source(base)
         (expectation,) = expectations_of({"turnstile.expect.e": text})
-        return TableCheck(source, now_ms).problem(expectation.condition, None if base is None else source.added)
+        return TableCheck(source, now_ms).problem(expectation.condition, None if base is None else source.added_files)
 
 
 PREDICATES: dict[str, Any] = {
@@ -144,10 +138,10 @@ def test_i28_manifests_that_both_snapshots_have_are_not_read() -> None:
     requests = checked.table.client.world.storages.requests
     source = checked.source(base)
     requests.clear()
-    assert [file.rows() for file in source.added()] == [1]
+    assert [file.rows() for file in source.added_files()] == [1]
     assert len(requests) == 3, "two lists and a manifest"
     requests.clear()
-    assert [file.rows() for file in source.added()] == [1] and not requests, "a manifest is read once"
+    assert [file.rows() for file in source.added_files()] == [1] and not requests, "a manifest is read once"
 
 
 def test_i28_statistics_decide_without_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,8 +161,7 @@ def test_i28_statistics_decide_without_a_read(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("kind", ["position", "equality"])
 def test_i28_what_delete_files_concern_is_decided_by_statistics_or_not_checked(kind: str) -> None:
     checked = Checked()
-    first, second = checked.file(1, 2), checked.file(3, 4, stats=False)
-    checked.table.append(first, second)
+    checked.table.append(checked.file(1, 2), checked.file(3, 4, stats=False))
     checked.table.append(checked.deletes(kind))
     assert [file.has_deleted_rows for file in checked.source().files()] == [True, True]
     for text in ("id > 0", "row_count > 0", "unique(id)", "null_fraction(id) = 0"):
@@ -223,7 +216,7 @@ def test_i28_manifests_are_read_up_to_bounds_and_damage_is_not_passed_by(monkeyp
     with pytest.raises(TableError, match="more than 100 bytes"):
         checked.problem("id > 0")
     checked.manifests = ReadBudget(10**6)
-    monkeypatch.setattr(checked_source, "FILES_MAX", 1)
+    monkeypatch.setattr(source_module, "FILES_MAX", 1)
     with pytest.raises(NotEvaluated, match="more than 1 files"):
         checked.problem("id > 0")
     monkeypatch.undo()

@@ -128,21 +128,21 @@ class IcebergSource:
         """Files are refused one by one."""
 
     def files(self) -> Iterator[IcebergFile]:
-        return self._checked(self._data_files(self._metadata, self._listed(self._metadata), statistics=True))
+        return self._with_deletes(self._data_files(self._metadata, self._manifests_of(self._metadata), statistics=True))
 
-    def added(self) -> Iterator[IcebergFile]:
+    def added_files(self) -> Iterator[IcebergFile]:
         """Yields the files that the base does not have."""
-        listed = self._listed(self._metadata)
-        before = [] if self._base is None else self._listed(self._base)
+        listed = self._manifests_of(self._metadata)
+        before = [] if self._base is None else self._manifests_of(self._base)
         both = {each[manifests.PATH] for each in listed} & {each[manifests.PATH] for each in before}
         own = [each for each in listed if each[manifests.PATH] not in both]
         gone = [each for each in before if each[manifests.PATH] not in both]
         known = {file.path for file in self._data_files(self._base or self._metadata, gone, statistics=False)}
         found = self._data_files(self._metadata, own, statistics=True)
-        return self._checked(file for file in found if file.path not in known)
+        return self._with_deletes(file for file in found if file.path not in known)
 
     def read(self, file: CheckedFile, names: Sequence[str]) -> Iterator[list[pa.Array]]:
-        from turnstile.iceberg.file_columns import read_columns
+        from turnstile.iceberg.expectations.file_columns import read_columns
         from turnstile.planning.file_rows import TableFiles
 
         assert isinstance(file, IcebergFile)
@@ -166,10 +166,10 @@ class IcebergSource:
         reader = self._reader(self._metadata)
         deletes = reader.no_deletes()
         with _as_not_evaluated():
-            reader.read_deletes(self._listed(self._metadata), deletes)
+            reader.read_deletes(self._manifests_of(self._metadata), deletes)
         return deletes
 
-    def _listed(self, metadata: TableMetadata) -> list[dict[int, Any]]:
+    def _manifests_of(self, metadata: TableMetadata) -> list[dict[int, Any]]:
         """The manifests of the current snapshot."""
         snapshot = metadata.snapshot(metadata.current_snapshot_id)
         if snapshot is None:
@@ -192,7 +192,7 @@ class IcebergSource:
                     if file is not None:
                         yield file
 
-    def _checked(self, files: Iterator[ContentFile]) -> Iterator[IcebergFile]:
+    def _with_deletes(self, files: Iterator[ContentFile]) -> Iterator[IcebergFile]:
         reader = self._reader(self._metadata)
         for file in files:
             deleted = bool(self._deletes.of(file))

@@ -1,5 +1,5 @@
 """Expectations of Iceberg tables are validated when they are set: properties of the table.
-``checked_source`` has the table for their checks."""
+``source`` has the table for their checks."""
 
 from __future__ import annotations
 
