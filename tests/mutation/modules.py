@@ -306,6 +306,9 @@ MODULES: Final = {
         decides=True,
         guards=True,
     ),
+    "turnstile.planning.read_budget": Mutated(
+        ("unit/planning/test_samples.py", "unit/expectations/test_expectations.py"), writes=False, guards=True
+    ),
     "turnstile.expectations.core.conditions": Mutated(
         ("unit/expectations/test_expectations.py",), writes=False, decides=True, guards=True
     ),
@@ -324,7 +327,24 @@ MODULES: Final = {
     "turnstile.expectations.at_commit": Mutated(
         ("unit/expectations", "functional/expectations"), writes=False, decides=True, guards=True
     ),
+    "turnstile.expectations.core.validity": Mutated(
+        ("unit/expectations/test_validity.py", "unit/expectations/test_expectations.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.expectations.delta_source": Mutated(
+        ("unit/expectations", "functional/expectations/test_promotion.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.iceberg.expectations.source": Mutated(
+        ("functional/expectations",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.iceberg.expectations.file_columns": Mutated(
+        ("functional/expectations",), writes=False, decides=True, guards=True
+    ),
     "turnstile.branches.checks": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
+    "turnstile.branches.checked_tables": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
+    "turnstile.branches.namespaces": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
     "turnstile.planning.sample": Mutated(
         ("unit/planning/test_samples.py", "functional/planning/test_samples_over_http.py"),
         writes=False,
@@ -478,6 +498,9 @@ MODULES: Final = {
         ("unit/iceberg/test_content_files.py",), writes=False, decides=True
     ),
     "turnstile.iceberg.scans.table_scans": Mutated(
+        ("functional/iceberg/test_table_scans.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.iceberg.scans.manifest_reader": Mutated(
         ("functional/iceberg/test_table_scans.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.iceberg.core.expiry": Mutated(

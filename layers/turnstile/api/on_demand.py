@@ -1,9 +1,10 @@
 """Parts of the services whose modules are imported at their first use: logs for tables of branches,
-and checks of the rows of commits."""
+and checks of expectations."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -81,6 +82,13 @@ class CheckWithPredicates:
         from turnstile.expectations.at_commit import CommitCheck
 
         return CommitCheck(self._storages, _log_unchecked)
+
+
+def check_namespace(properties: Mapping[str, str]) -> None:
+    """``ExpectationsCheck``: raises InvalidRequest for an expectation that no table could have."""
+    from turnstile.expectations.core.validity import check_of_namespace
+
+    check_of_namespace(properties)
 
 
 def _log_unchecked(location: str, reason: str) -> None:

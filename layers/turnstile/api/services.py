@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from turnstile.access.authorizer import Guard, Need, Target
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
-from turnstile.api.on_demand import CheckWithPredicates, OwnTablesWithParquet
+from turnstile.api.on_demand import CheckWithPredicates, OwnTablesWithParquet, check_namespace
 from turnstile.api.settings import Settings
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
@@ -300,6 +300,7 @@ class Services:
         return build(
             self.world, lake_root=self.settings.lake_root, limits=self.limits, pause=time.sleep,
             reader=self.open_reader, metadata=self.metadata, rows_check=self.rows_check,
+            expectations_check=check_namespace,
         )  # fmt: skip
 
     def guard_of(self, *needs: Need) -> Guard:

@@ -2,8 +2,8 @@
 (``expectations.table_check``): of every row of the files that the branch added, or of the whole
 table.
 
-The expectations of the catalog's table are checked, and those that the branch adds: a program that
-writes to a branch cannot remove an expectation.
+The expectations of the catalog's table and of its namespaces are checked, and those that the branch
+adds: a program that writes to a branch cannot remove an expectation.
 
 Rows from before the branch are not read again. A comparison reads a bounded number of bytes. An
 expectation that is not checked refuses the promotion, unless the table's property allows it.
@@ -11,23 +11,22 @@ expectation that is not checked refuses the promotion, unless the table's proper
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 import msgspec
 
+from turnstile.branches.checked_tables import CheckedTable, CheckedTables
 from turnstile.branches.comparison import Comparer, Comparison
-from turnstile.branches.core.paths import Action
-from turnstile.catalog.core.entities import TABLE
+from turnstile.branches.namespaces import NamespaceExpectations
+from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.paths import dotted_name
+from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.head import TableHead
-from turnstile.expectations.core.conditions import PREFIX, Expectation, read_expectations
+from turnstile.expectations.core.conditions import read_expectations
 from turnstile.expectations.table_check import TableCheck
-from turnstile.planning.file_rows import ReadBudget
 
-READ_BYTES: Final = 64 * 1024 * 1024
-"""Of the files that one comparison reads."""
+ChangeOfView = Callable[[View], Edit]
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -35,7 +34,8 @@ class Checked(msgspec.Struct, frozen=True):
     check.
 
     Attributes:
-        table: its name without the catalog; ``version`` of the branch's table.
+        table: its name without the catalog; ``version`` of the branch's table, of an Iceberg table
+            its sequence number. For an expectation of no table its namespace, and 0.
         expectation: its name; ``condition`` its text. Both empty for a property that is none.
         outcome: ``unchecked``: it could not be checked; that refuses the promotion if ``refuses``.
         problem: rows, files and examples that break it, or why it is not checked.
@@ -59,22 +59,6 @@ class Checked(msgspec.Struct, frozen=True):
         return f"{said} {'is broken' if is_broken else 'could not be checked'}: {self.problem}"
 
 
-class CheckedTable(msgspec.Struct, frozen=True):
-    """A table that a promotion changes or creates.
-
-    Attributes:
-        name: without the catalog.
-        head: the branch's.
-        properties: those with expectations, of the catalog's table and of the branch's.
-        added: the files that the branch added; None: all, since the branch created the table.
-    """
-
-    name: str
-    head: TableHead
-    properties: list[dict[str, str]]
-    added: list[Action] | None
-
-
 class Checker:
     """Checks expectations. One per comparison: it counts what is read.
 
@@ -85,89 +69,54 @@ class Checker:
     """
 
     def __init__(self, catalog: CatalogServices, comparer: Comparer) -> None:
-        self._world = catalog.world
-        self._metadata = catalog.metadata
+        self._catalog = catalog
         self._comparer = comparer
-        self._budget = ReadBudget(READ_BYTES, small_files=True)
         self.created: dict[str, int] = {}
         self.versions: dict[str, int] = {}
         self.passed: dict[str, list[str]] = {}
+        self.guard: Callable[[ChangeOfView], ChangeOfView] = lambda change: change
 
     def check(self, plan: Comparison) -> list[Checked]:
-        """Returns the outcomes of all expectations. Costs two requests for every hundred tables,
-        and the reads of files of tables with expectations."""
-        tables = [*self._changed_tables(plan), *self._created_tables(plan)]
-        return [checked for table in tables for checked in self._of_table(table)]
+        """Returns the outcomes of all expectations. Costs two requests for every hundred Delta
+        tables and two for each Iceberg table, and the reads of files of tables with expectations.
+        ``guard`` is then that of the namespaces. Raises TooLarge, StorageFault."""
+        tables = CheckedTables(self._catalog, self._comparer, plan)
+        namespaces = NamespaceExpectations(self._catalog.reader.store, plan)
+        found = [checked for table in tables.all(namespaces.expects) for checked in self._of_table(table, namespaces)]
+        self.created = tables.created
+        self.versions = tables.versions
+        self.guard = namespaces.guard
+        return [*found, *_of_namespaces(namespaces, tables)]
 
-    def _changed_tables(self, plan: Comparison) -> Iterator[CheckedTable]:
-        """The tables with commits on the branch, if they have expectations."""
-        tables = [table for table in plan.tables if not table.change.is_empty]
-        known = self._properties([head for table in tables for head in (table.theirs, table.own)])
-        for table in tables:
-            properties = [known[table.theirs.table_id], known[table.own.table_id]]
-            if any(properties):
-                if table.own.floor < table.own.latest:  # a condition of the whole table reads its log
-                    self._comparer.publish(table.own.table_id, dotted_name(*table.path))
-                added = list(table.change.added.values())
-                yield CheckedTable(dotted_name(*table.path), table.own, properties, added)
-
-    def _created_tables(self, plan: Comparison) -> Iterator[CheckedTable]:
-        """The tables that the branch created, if they, or the tables that they replace, have
-        expectations."""
-        made = [
-            (each, after.table_id)
-            for each in plan.names
-            if (after := each.after) is not None and each.of == TABLE and each.kind in ("created", "replaced")
-        ]
-        replaced = [each.before.table_id for each, _ in made if each.before is not None]
-        heads = self._heads([*(id for _, id in made), *replaced])
-        known = self._properties(list(heads.values()))
-        self.created = {id: heads[id].latest for _, id in made if id in heads}
-        for each, id in made:
-            before = {} if each.before is None else known.get(each.before.table_id, {})
-            if id in heads and (before or known[id]):
-                name = dotted_name(*each.path)
-                head = self._comparer.publish(id, name)
-                self.created[id] = self.versions[id] = head.latest
-                yield CheckedTable(name, head, [before, self._properties([head])[id]], None)
-
-    def _heads(self, ids: Sequence[str]) -> dict[str, TableHead]:
-        """The HEADs of tables; an external one has none."""
-        keys = {self._world.space.table(id): id for id in ids}
-        rows = self._world.refs.read_many(list(keys)) if keys else {}
-        return {keys[key]: TableHead.from_row(row) for key, row in rows.items()}
-
-    def _properties(self, heads: Sequence[TableHead]) -> dict[str, dict[str, str]]:
-        """The properties with expectations, by the tables' uuids. The catalog and its branch share
-        their objs."""
-        wanted = {head.metadata for head in heads}
-        known = self._metadata.get_many(heads[0].catalog, wanted) if heads else {}
-        found = {}
-        for head in heads:
-            metadata = known.get(head.metadata) or self._metadata.get(head.catalog, head.metadata)
-            configuration = metadata.metadata.get("configuration") or {}
-            found[head.table_id] = {key: value for key, value in configuration.items() if key.startswith(PREFIX)}
-        return found
-
-    def _of_table(self, table: CheckedTable) -> Iterator[Checked]:
-        expectations: list[Expectation] = []
+    def _of_table(self, table: CheckedTable, namespaces: NamespaceExpectations) -> Iterator[Checked]:
+        name = dotted_name(*table.path)
+        expectations = namespaces.of(table.path, table.source.columns)
         problems: list[str] = []
         for properties in table.properties:
             found, refusals = read_expectations(properties)
-            expectations += [each for each in found if each not in expectations]
-            problems += [f"'{table.name}': {error.public_message}; {error.remedy}" for error in refusals]
-        head = table.head
+            expectations += found
+            problems += [f"'{name}': {error.public_message}; {error.remedy}" for error in refusals]
         for problem in dict.fromkeys(problems):
-            yield Checked(table.name, head.latest, "", "", "unchecked", True, problem)
-        metadata = self._metadata.get(head.catalog, head.metadata)
-        check = TableCheck(self._world.storages, self._budget, head, metadata, self._world.clock.now_ms())
+            yield Checked(name, table.version, "", "", "unchecked", True, problem)
+        expectations = list(dict.fromkeys(expectations))
+        check = TableCheck(table.source, self._catalog.world.clock.now_ms())
         outcomes = check.problems([each.condition for each in expectations], table.added)
         for expectation, outcome in zip(expectations, outcomes, strict=True):
-            about = table.name, head.latest, expectation.name, expectation.text[:200]
+            about = name, table.version, expectation.name, expectation.text[:200]
             if outcome is None:
-                self.passed.setdefault(head.table_id, []).append(expectation.name)
+                passed = self.passed.setdefault(table.table_id, [])
+                passed += [] if expectation.name in passed else [expectation.name]
                 yield Checked(*about, "passed")
             elif isinstance(outcome, str):
                 yield Checked(*about, "broken", True, outcome)
             else:
                 yield Checked(*about, "unchecked", expectation.unchecked == "refuse", str(outcome)[:300])
+
+
+def _of_namespaces(namespaces: NamespaceExpectations, tables: CheckedTables) -> Iterator[Checked]:
+    """The properties of namespaces that are no expectations, and expectations of no table."""
+    for name, problem in namespaces.problems():
+        yield Checked(name, 0, "", "", "unchecked", True, f"'{name}': {problem}")
+    for name, each, looked in namespaces.of_no_table(tables.columns_below):
+        problem = f"none of {looked} tables of the namespace has its columns: correct it, or set .unchecked to allow"
+        yield Checked(name, 0, each.name, each.text[:200], "unchecked", each.unchecked == "refuse", problem)

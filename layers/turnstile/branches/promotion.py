@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.branches.checks import Checked, Checker
+from turnstile.branches.checks import ChangeOfView, Checked, Checker
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
 from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.entities import access_of, with_access
@@ -171,8 +171,7 @@ class Promoter:
             changed = _chosen(plan, tables) if tables else plan.tables
             checker = Checker(self._services, self._comparer)
             checks = checker.check(plan)
-            names = {dotted_name(*table.path) for table in changed}
-            broken = _reasons(check for check in checks if not tables or check.table in names)
+            broken = _reasons(check for check in checks if not tables or _is_about(check, changed))
             if state and state != _state_of(plan, checker.created):
                 raise _other_state(plan)
             if broken:
@@ -184,23 +183,23 @@ class Promoter:
                 table.path: self._commit(plan, table, checker.passed.get(table.own.table_id, [])) for table in changed
             }
             if tables:
-                applied = Updater(self._services, self._groups, principal=self._principal).write(plan, commits)
+                updater = Updater(self._services, self._groups, principal=self._principal)
+                applied = updater.write(plan, commits, checker.guard)
             else:
                 versions = checker.created if state else checker.versions
-                applied = self._promote_all(plan, list(commits.values()), versions)
+                edit = checker.guard(partial(self._edit, plan, versions))
+                applied = self._promote_all(plan, list(commits.values()), edit)
             if applied is not None:
                 versions_by_table = {commit.table_id: commit.version for commit in commits.values()}
                 done = [_table_change(table, versions_by_table[table.theirs.table_id]) for table in changed]
                 return Promoted(plan.base.branch, applied.seq, done, [] if tables else _names(plan))
         raise busy(name)
 
-    def _promote_all(
-        self, plan: Comparison, commits: Sequence[CommitRequest], versions: Mapping[str, int]
-    ) -> Applied | None:
+    def _promote_all(self, plan: Comparison, commits: Sequence[CommitRequest], edit: ChangeOfView) -> Applied | None:
         """Writes the promotion of the whole branch; None where a table got a commit meanwhile."""
         own = tuple(HandOver(table.own.table_id, table.own.latest) for table in plan.tables)
         group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
-        return commit_at_once(self._services, self._groups, plan, group, partial(self._edit, plan, versions))
+        return commit_at_once(self._services, self._groups, plan, group, edit)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -333,6 +332,11 @@ def _other_state(plan: Comparison) -> StateConflict:
 
 def _reasons(checks: Iterable[Checked]) -> list[str]:
     return [checked.reason for checked in checks if checked.refuses]
+
+
+def _is_about(check: Checked, tables: Sequence[ComparedTable]) -> bool:
+    """Whether a check is one of these tables, or of a namespace above one of them."""
+    return any(f"{dotted_name(*table.path)}.".startswith(f"{check.table}.") for table in tables)
 
 
 def _chosen(plan: Comparison, names: Sequence[str]) -> list[ComparedTable]:

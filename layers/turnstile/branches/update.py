@@ -16,12 +16,13 @@ comparison leaves them out. A crash before 5 leaves the branch as it was, with o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
 import msgspec
 
+from turnstile.branches.checks import ChangeOfView
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
 from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.entities import access_of, updated_entity, with_access
@@ -114,7 +115,7 @@ class Updater:
             if unchanged:
                 return_unchanged(self._services, self._comparer, plan, unchanged)
                 continue
-            if self.write(plan, {}) is not None:
+            if self.write(plan, {}, lambda edit: edit) is not None:
                 tree = self._services.reader.current(plan.catalog.catalog)
                 both = [table for table in plan.tables if not table.since.is_empty]
                 return Updated(branch_of(tree, self._store, plan.base.name[1:]), [_answer_of(table) for table in both])
@@ -125,10 +126,12 @@ class Updater:
         before = self._entity(plan.base_tree, plan.base_tree.find(table.path))
         return table.change.is_empty and access_of(before) == access_of(table.entity)
 
-    def write(self, plan: Comparison, promoted: Mapping[Path, CommitRequest]) -> Applied | None:
-        """Carries out steps 3 to 5. Tables with a commit in ``promoted`` get it in the catalog, by the
-        same write, and are the catalog's again on the branch. Returns None where a table got a commit
-        meanwhile."""
+    def write(
+        self, plan: Comparison, promoted: Mapping[Path, CommitRequest], guard: Callable[[ChangeOfView], ChangeOfView]
+    ) -> Applied | None:
+        """Carries out steps 3 to 5. Tables with a commit in ``promoted`` get it in the catalog, by
+        the same write, and are the catalog's again on the branch. ``guard`` is put around the
+        change. Returns None where a table got a commit meanwhile."""
         tables = [self._table_update(table) for table in plan.tables if table.path not in promoted]
         ended = [table for table in plan.tables if table.path in promoted]
         dropped = list(self._dropped_heads(plan))
@@ -145,7 +148,7 @@ class Updater:
         reads += [HandOver(table.own.table_id, table.own.latest) for table in ended]
         latest_ict = max([head.last_ict for head in compared] + [table.theirs.last_ict + 1 for table in ended] + [0])
         group = GroupRequest(self._world.ids.uuid(), (*own, *promoted.values()), tuple(reads))
-        edit = partial(self._edit, plan, tables, CatalogHead.from_row(row), latest_ict)
+        edit = guard(partial(self._edit, plan, tables, CatalogHead.from_row(row), latest_ict))
         return commit_at_once(self._services, self._groups, plan, group, edit)
 
     def _table_update(self, table: ComparedTable) -> _TableUpdate:

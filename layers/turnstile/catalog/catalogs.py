@@ -19,7 +19,7 @@ from turnstile.catalog.core.rows import drop_catalog, new_catalog
 from turnstile.catalog.core.tree import REALM_TREE, CatalogCommit, Tree
 from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.history.log import named_snapshots_of
-from turnstile.catalog.namespaces import check_properties
+from turnstile.catalog.namespaces import check_expectations, check_properties
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.rights.grants import NO_ACCESS, Access
 from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
@@ -53,6 +53,7 @@ class Catalogs:
         if is_branch(name):
             problem = f"'{name}' is the name of a branch of catalog '{branched_catalog(name)}'"
             raise InvalidRequest(problem, field="name", remedy="leave out '@', or create the branch")
+        check_expectations(_refuse_expectations, properties or {})
         world = self._world
         catalog = check_properties(
             Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {}))
@@ -106,6 +107,7 @@ class Catalogs:
             text = old.comment if comment is msgspec.UNSET else comment
             props = dict(old.properties if properties is None else properties) | dict(set or {})
             kept = {property: value for property, value in props.items() if property not in unset}
+            check_expectations(_refuse_expectations, kept, old.properties)
             new = check_properties(msgspec.structs.replace(old, comment=text, properties=kept), old)
             if new == old:
                 return None
@@ -202,3 +204,8 @@ def _missing(name: str) -> NotFound:
 
 def _name_taken(name: str) -> AlreadyExists:
     return AlreadyExists(f"catalog '{name}' exists", field="name", remedy="use it, or choose another name")
+
+
+def _refuse_expectations(properties: Mapping[str, str]) -> None:
+    problem = f"property {next(iter(properties))[:100]!r}: a catalog has no expectations"
+    raise InvalidRequest(problem, field="properties", remedy="set it on its namespaces, or on tables")

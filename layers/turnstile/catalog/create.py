@@ -315,7 +315,7 @@ class Registrar:
         staging_key = space.staging(table_id)
         zero = read_version_zero(self._world, self._limits, table.location, table_id)
         described = describe(zero)
-        self._check_rows(described, table, zero)
+        self._check_rows(described, table, zero, dotted_name(catalog, *path))
         metadata = self._metadata.put(catalog, table_id, described, self._world.clock.now_ms())
         table = msgspec.structs.replace(table, created=self._world.clock.now_ms())
 
@@ -341,11 +341,11 @@ class Registrar:
 
         return CatalogChange(change, on_rejected)
 
-    def _check_rows(self, described: DeltaMetadata, table: Table, zero: Content) -> None:
+    def _check_rows(self, described: DeltaMetadata, table: Table, zero: Content, name: str) -> None:
         """Raises InvalidCommit for rows of version 0 that break an expectation of the table."""
         if self._rows_check is None or not expectation_properties(described.metadata):
             return
-        rows = NewRows(described, "", table.location, zero.uses, table.access.owner)
+        rows = NewRows(described, "", table.location, zero.uses, table.access.owner, name)
         refusal = self._rows_check.refusal(rows)
         if refusal is not None:
             raise refusal

@@ -15,6 +15,7 @@ from turnstile.catalog.core.paths import Path, check_path, dotted_name
 from turnstile.catalog.core.policies import check_policies
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, View
+from turnstile.delta.core.content import expectations_among
 from turnstile.rights.grants import Access
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest
 from turnstile.store.ports import World
@@ -26,6 +27,10 @@ E = TypeVar("E", Namespace, Catalog)
 
 Alter = Callable[[Namespace], Namespace]
 """Returns a namespace after a change; raises the reason for refusing it. No side effects."""
+
+ExpectationsCheck = Callable[[Mapping[str, str]], None]
+"""Raises InvalidRequest for properties of a namespace that are meant to be expectations and are
+none."""
 
 
 class NamedNamespace(msgspec.Struct, frozen=True):
@@ -39,10 +44,18 @@ class NamedNamespace(msgspec.Struct, frozen=True):
 class Namespaces:
     """Creates, reads and updates namespaces."""
 
-    def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
+    def __init__(
+        self,
+        world: World,
+        reader: CatalogReader,
+        committer: Committer,
+        expectations_check: ExpectationsCheck | None = None,
+    ) -> None:
+        """``expectations_check`` None: expectations that are set are not looked at."""
         self._world = world
         self._reader = reader
         self._committer = committer
+        self._expectations_check = expectations_check
 
     def create(
         self,
@@ -68,6 +81,7 @@ class Namespaces:
         now = self._world.clock.now_ms()
         ids = [self._world.ids.uuid() for _ in path]
         access = Access(owner)
+        check_expectations(self._expectations_check, properties or {})
 
         def change(view: View) -> Edit:
             put: dict[Path, Entity] = {}
@@ -123,6 +137,7 @@ class Namespaces:
             new = alter(old)
             if new == old:
                 return None
+            check_expectations(self._expectations_check, new.properties, old.properties)
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
             return Edit(f"update namespace {dotted_name(*path)}", put={path: new})
 
@@ -166,6 +181,16 @@ def check_properties(entity: E, before: E | None = None) -> E:
     check_policies(entity.properties, None if before is None else before.properties)
     require_size(entity, MAX_BYTES, field="properties", remedy="shorten its comment or properties")
     return entity
+
+
+def check_expectations(
+    check: ExpectationsCheck | None, properties: Mapping[str, str], before: Mapping[str, str] | None = None
+) -> None:
+    """Raises InvalidRequest for properties of a namespace that are no expectations, unless all of
+    them are as ``before``."""
+    given = expectations_among(properties)
+    if check is not None and given and given != expectations_among(before or {}):
+        check(given)
 
 
 def require_free(view: View, path: Path, field: str) -> None:

@@ -21,7 +21,14 @@ from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, without_hea
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted_name, is_below, key_of, path_of
 from turnstile.catalog.describe import not_active
-from turnstile.catalog.namespaces import Alter, NamedNamespace, named_namespace, require_free
+from turnstile.catalog.namespaces import (
+    Alter,
+    ExpectationsCheck,
+    NamedNamespace,
+    check_expectations,
+    named_namespace,
+    require_free,
+)
 from turnstile.catalog.reader import CatalogReader, View
 from turnstile.delta.core.head import DROPPED
 from turnstile.delta.core.writes.state import rename_head
@@ -116,10 +123,17 @@ class NamespaceMover:
     the newer tree: nothing is left behind under the old name.
     """
 
-    def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
+    def __init__(
+        self,
+        world: World,
+        reader: CatalogReader,
+        committer: Committer,
+        expectations_check: ExpectationsCheck | None = None,
+    ) -> None:
         self._world = world
         self._reader = reader
         self._committer = committer
+        self._expectations_check = expectations_check
 
     def rename(
         self, catalog: str, path: Path, new_name: str, parent: Path | None = None, *, alter: Alter | None = None
@@ -145,6 +159,7 @@ class NamespaceMover:
         def change(view: View) -> Edit | None:
             old = view.namespace(path)
             new = msgspec.structs.replace(old if alter is None else alter(old), name=new_name)
+            check_expectations(self._expectations_check, new.properties, old.properties)
             if recased and new == old:
                 return None
             full = dotted_name(

@@ -19,7 +19,7 @@ from turnstile.catalog.history.reset import Resetter
 from turnstile.catalog.history.snapshots import NamedSnapshots
 from turnstile.catalog.listing import Entries, Listings
 from turnstile.catalog.locations import Zones, require_served
-from turnstile.catalog.namespaces import Namespaces
+from turnstile.catalog.namespaces import ExpectationsCheck, Namespaces
 from turnstile.catalog.reader import CatalogReader, TreeAuthorizer
 from turnstile.catalog.rename import NamespaceMover, Renamer
 from turnstile.catalog.store import CatalogStore
@@ -49,6 +49,7 @@ class CatalogServices:
     zones: Zones
     reader: CatalogReader
     rows_check: RowsCheck | None = None
+    expectations_check: ExpectationsCheck | None = None
     request_committer: Committer | None = None
 
     def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogServices:
@@ -74,11 +75,11 @@ class CatalogServices:
 
     @cached_property
     def namespaces(self) -> Namespaces:
-        return Namespaces(self.world, self.reader, self.committer)
+        return Namespaces(self.world, self.reader, self.committer, self.expectations_check)
 
     @cached_property
     def namespace_mover(self) -> NamespaceMover:
-        return NamespaceMover(self.world, self.reader, self.committer)
+        return NamespaceMover(self.world, self.reader, self.committer, self.expectations_check)
 
     @cached_property
     def namespace_dropper(self) -> NamespaceDropper:
@@ -152,10 +153,12 @@ def build(
     reader: CatalogReader | None = None,
     metadata: MetadataStore | None = None,
     rows_check: RowsCheck | None = None,
+    expectations_check: ExpectationsCheck | None = None,
 ) -> CatalogServices:
     """Returns the services of a sandbox; ``lake_root`` is the location below which managed tables
     live. ``reader`` and ``metadata`` are given to share their caches; ``rows_check``: of
-    expectations; None: they are not checked."""
+    expectations; None: they are not checked. ``expectations_check``: of those that are set on
+    namespaces."""
     limits = limits or Limits()
     return CatalogServices(
         world=world,
@@ -167,6 +170,7 @@ def build(
         zones=Zones(world),
         reader=reader or CatalogReader(world, CatalogStore(world, limits.spill)),
         rows_check=rows_check,
+        expectations_check=expectations_check,
     )
 
 

@@ -18,10 +18,12 @@ _FACTS: Final = 10_000
 
 
 class TableFacts(msgspec.Struct, frozen=True):
-    """The constant facts about a table."""
+    """The constant facts about a table; ``name``, its full name, was so when this process read it
+    last."""
 
     catalog: str
     location: str
+    name: str
 
 
 class LastSeen(msgspec.Struct, frozen=True):
@@ -48,7 +50,7 @@ class SeenHeads:
         facts = self._facts.get(table_id)
         if facts is None:
             head = self.read(table_id)
-            facts = TableFacts(head.catalog, head.location)
+            facts = TableFacts(head.catalog, head.location, head.name)
         return facts
 
     def last(self, table_id: str) -> LastSeen | None:
@@ -61,7 +63,7 @@ class SeenHeads:
 
     def remember(self, head: TableHead) -> TableHead:
         """Caches the facts of a HEAD that was read or returned; returns it."""
-        self._facts.put(head.table_id, TableFacts(head.catalog, head.location))
+        self._facts.put(head.table_id, TableFacts(head.catalog, head.location, head.name))
         self._seen.put(head.table_id, LastSeen(head.metadata, head.latest, head.last_ict))
         return head
 

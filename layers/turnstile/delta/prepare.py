@@ -100,13 +100,14 @@ Member = Prepared | Ratified | Conflict | Refused
 
 class NewRows(msgspec.Struct, frozen=True):
     """The files of a commit, and the table by which their rows are checked; ``metadata``: the id of
-    ``table``, empty for what the commit itself makes of it."""
+    ``table``, empty for what the commit itself makes of it; ``name``: the table's full name."""
 
     table: DeltaMetadata
     metadata: str
     location: str
     uses: Uses
     principal: str
+    name: str
 
 
 Refusal = InvalidCommit | Throttled | StorageFault
@@ -339,8 +340,8 @@ class Preparer:
     def _rows_refusal(self, request: CommitRequest, table: DeltaMetadata, metadata: str, uses: Uses) -> Refusal | None:
         if self._rows_check is None or request.checked:
             return None
-        location = self.heads.facts(request.table_id).location
-        return self._rows_check.refusal(NewRows(table, metadata, location, uses, request.principal))
+        facts = self.heads.facts(request.table_id)
+        return self._rows_check.refusal(NewRows(table, metadata, facts.location, uses, request.principal, facts.name))
 
     def _judging_describe(self, request: CommitRequest) -> Describe:
         """``request.describe``, which refuses a commit that does not fit the table as it is

@@ -14,31 +14,28 @@ Delta Spark checks its own CHECK constraints in the engine. These hold for every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
+from turnstile.delta.core.content import expectation_properties
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log.parquet import UNDECODABLE, has_parquet
 from turnstile.delta.prepare import NewRows, Refusal
 from turnstile.expectations.core.by_statistics import is_broken, undecided_predicates
-from turnstile.expectations.core.conditions import (
-    Condition,
-    EveryRow,
-    Expectation,
-    Freshness,
-    NullFraction,
-    Unique,
-    expectations_of,
-)
+from turnstile.expectations.core.conditions import EveryRow, Expectation, expectations_of
+from turnstile.expectations.core.validity import check_of_table
+from turnstile.expectations.delta_source import DeltaFile, DeltaSource
+from turnstile.expectations.table_check import NOT_READ
 from turnstile.planning.core.predicates import Predicate, TableColumns
 from turnstile.planning.core.sql import predicate_parser
+from turnstile.planning.read_budget import ReadBudget
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import ExpectationBroken, InvalidRequest, StorageFault, Throttled, first_of
 from turnstile.store.ports import Storages
 from turnstile.store.shares import Shares
-from turnstile_predicates.predicates import has_unknown
+from turnstile_rows.errors import TableError
 
 READ_BYTES: Final = 32 * 1024 * 1024
 """Of the files of one commit."""
@@ -89,7 +86,8 @@ class CommitCheck:
         try:
             table = self._expectations(rows)
         except InvalidRequest as error:
-            return ExpectationBroken(error.public_message, field="metaData.configuration", remedy=error.remedy)
+            problem = f"{error.public_message} (table '{rows.name}')"
+            return ExpectationBroken(problem, field="metaData.configuration", remedy=error.remedy)
         check = _Check(self._storages, rows, table.columns, self._shares)
         try:
             outcomes = check.outcomes([predicate for _, predicate in table.predicates])
@@ -100,7 +98,7 @@ class CommitCheck:
         problems: list[str] = []
         remedy: str | None = None
         for (expectation, _), outcome in zip(table.predicates, outcomes, strict=True):
-            said = f"expectation '{expectation.name}' ({expectation.text[:200]})"
+            said = f"expectation '{expectation.name}' ({expectation.text[:200]}) of '{rows.name}'"
             if isinstance(outcome, str):
                 problems.append(f"{said} is broken: {outcome}")
             elif outcome is None:
@@ -117,7 +115,7 @@ class CommitCheck:
     def _expectations(self, rows: NewRows) -> _TableExpectations:
         """The expectations of a table. Raises InvalidRequest for a property that is none."""
         if not rows.metadata:
-            _check_properties(rows.table)
+            check_of_table(expectation_properties(rows.table.metadata), TableColumns(rows.table.metadata))
             return _expectations_of(rows.table)
         found = self._tables.get(rows.metadata)
         if found is None:
@@ -130,9 +128,9 @@ class _Check:
     """One commit while its expectations are checked."""
 
     def __init__(self, storages: Storages, rows: NewRows, columns: TableColumns, shares: Shares) -> None:
-        self._storages = storages
         self._rows = rows
-        self._schema = columns.schema
+        budget = ReadBudget(READ_BYTES, small_files=True)
+        self._source = DeltaSource(storages, budget, rows.location, rows.table, columns=columns)
         self._shares = shares
         self._has_share = False
 
@@ -142,11 +140,11 @@ class _Check:
         uses = self._rows.uses
         if not uses.whole or len(uses.files) > FILES_MAX:
             return [Unchecked(f"the commit has more than {FILES_MAX} new files") for _ in predicates]
-        files = [msgspec.to_builtins(file) for file in uses.files]
+        files = [self._source.file(file) for file in uses.files]
         left = [predicate for predicate in predicates if not isinstance(predicate, InvalidRequest)]
         open_ones: list[Predicate] = []
         for file in files:
-            found = undecided_predicates(left, self._schema, file)
+            found = undecided_predicates(left, file.ranges())
             open_ones += found
             left = [predicate for predicate in left if predicate not in found]
             if not left:
@@ -159,12 +157,13 @@ class _Check:
             for predicate in predicates
         ]
 
-    def _sure(self, predicate: Predicate, files: Sequence[Mapping[str, Any]], outcome: _Outcome) -> _Outcome:
+    def _sure(self, predicate: Predicate, files: Sequence[DeltaFile], outcome: _Outcome) -> _Outcome:
         """The outcome; for a predicate that is not checked, that it is broken where statistics show
         it."""
         if not isinstance(outcome, Unchecked):
             return outcome
-        broken = sum(is_broken(predicate, self._schema, file) for file in files)
+        schema = self._source.columns.schema
+        broken = sum(is_broken(predicate, schema, msgspec.to_builtins(file.add)) for file in files)
         return f"by the statistics of {broken} of {len(files)} files" if broken else outcome
 
     def close(self) -> None:
@@ -172,22 +171,18 @@ class _Check:
         if self._has_share:
             self._shares.end(self._rows.principal)
 
-    def _read(self, predicates: Sequence[Predicate], files: Sequence[Mapping[str, Any]]) -> list[_Outcome]:
+    def _read(self, predicates: Sequence[Predicate], files: Sequence[DeltaFile]) -> list[_Outcome]:
         if not has_parquet():
-            problem = "the statistics of its files do not decide, and no files are read here"
-            return [Unchecked(problem) for _ in predicates]
+            return [Unchecked(NOT_READ) for _ in predicates]
         from turnstile.expectations.row_check import RowCheck
-        from turnstile.planning.file_rows import ReadBudget
-        from turnstile_rows.errors import TableError
 
-        rows = self._rows
-        self._has_share = self._shares.begin(rows.principal)
+        self._has_share = self._shares.begin(self._rows.principal)
         if not self._has_share:
             problem = "as many commits as are read at once are being checked by expectations"
             raise Throttled(problem, retry_after_ms=_RETRY_MS)
-        check = RowCheck(self._storages, ReadBudget(READ_BYTES, small_files=True), rows.location, rows.table)
         try:
-            found = check.problems(predicates, files)
+            self._source.require_readable()
+            found = RowCheck(self._source).problems(predicates, files)
         except (InvalidRequest, TableError, *UNDECODABLE) as error:
             return [Unchecked(str(error)[:300]) for _ in predicates]
         return [Unchecked(str(each)[:300]) if isinstance(each, Exception) else each for each in found]
@@ -206,28 +201,3 @@ def _expectations_of(table: DeltaMetadata) -> _TableExpectations:
             else:
                 predicates.append((expectation, predicate))
     return _TableExpectations(columns, predicates)
-
-
-def _check_properties(table: DeltaMetadata) -> None:
-    """Raises InvalidRequest for an expectation whose text, column or type does not fit the table.
-    Call it when an expectation is set."""
-    columns = TableColumns(table.metadata)
-    for expectation in expectations_of(table.metadata.get("configuration") or {}):
-        try:
-            _check_condition(expectation.condition, columns)
-        except InvalidRequest as error:
-            problem = f"expectation '{expectation.name}' ({expectation.text[:200]}): {error.public_message}"
-            raise InvalidRequest(problem, field="properties", remedy=error.remedy) from None
-
-
-def _check_condition(condition: Condition, columns: TableColumns) -> None:
-    match condition:
-        case EveryRow(predicate=text):
-            if has_unknown(predicate_parser(text)(columns)):
-                problem = "it compares values whose order is not known, or that no value of the column equals"
-                raise InvalidRequest(problem, remedy="compare a column of numbers, texts, dates or times")
-        case NullFraction(column=name) | Freshness(column=name):
-            columns.find_column(name)
-        case Unique(columns=names):
-            for name in names:
-                columns.find_column(name)

@@ -7,30 +7,24 @@ Statistics are the word of the engine that wrote the file, as they are for its r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from turnstile.delta.core.actions import Add
-from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log.parquet import UNDECODABLE
 from turnstile.expectations.core.by_statistics import undecided_predicates
-from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
-from turnstile.planning.core.predicates import Predicate, TableColumns, columns_of
+from turnstile.expectations.core.conditions import NotEvaluated
+from turnstile.expectations.core.row_outcomes import evaluate
+from turnstile.expectations.sources import CheckedFile, TableSource
+from turnstile.planning.core.predicates import Predicate, columns_of
 from turnstile.planning.core.shown_rows import shown_rows
-from turnstile.planning.file_rows import FileRows, ReadBudget
-from turnstile.store.ports import Storages
 from turnstile_predicates.predicates import Column, Kind
-from turnstile_rows.definitions import Definition, check_readable
 from turnstile_rows.errors import TableError
 
 EXAMPLES: Final = 5
 """Rows that a refusal shows."""
-_BATCH: Final = 8_192
 _SHOWN_COLUMNS: Final = 3
 """Columns of an example beside those of the predicate."""
 
@@ -58,52 +52,35 @@ class _Found:
 
 
 class RowCheck:
-    """The rows of a table's files while expectations are checked. Raises TableError for a table
-    with a feature that is not read here."""
+    """The rows of a table's files while expectations are checked."""
 
-    def __init__(self, storages: Storages, budget: ReadBudget, location: str, metadata: DeltaMetadata) -> None:
-        self._storages = storages
-        self._budget = budget
-        self._location = location
-        self._metadata = metadata
+    def __init__(self, source: TableSource) -> None:
+        self._source = source
 
-    @cached_property
-    def definition(self) -> Definition:
-        """The table's columns and features."""
-        actions = {"protocol": self._metadata.protocol, "metaData": self._metadata.metadata}
-        definition = Definition.of_actions(actions)
-        check_readable(definition)
-        return definition
-
-    @cached_property
-    def columns(self) -> TableColumns:
-        """The table's columns as predicates name them."""
-        return TableColumns(self._metadata.metadata)
-
-    def problems(
-        self, predicates: Sequence[Predicate], files: Sequence[Mapping[str, Any]]
-    ) -> list[str | Exception | None]:
-        """Returns for each predicate how many rows of ``files``, actions ``add``, do not satisfy
-        it, with examples; None if all do; or the exception for a predicate that cannot be evaluated
-        or a file that cannot be read. A file is read once for all predicates. Raises TableError.
+    def problems(self, predicates: Sequence[Predicate], files: Iterable[CheckedFile]) -> list[str | Exception | None]:
+        """Returns for each predicate how many rows of ``files`` do not satisfy it, with examples;
+        None if all do; or the exception for a predicate that cannot be evaluated or a file that
+        cannot be read. A file is read once for all predicates. Raises TableError.
         """
         found = [_Found(predicate) for predicate in predicates]
-        for body in files:
-            left = undecided_predicates([one.predicate for one in found if one.is_open], self.columns.schema, body)
+        total = 0
+        for file in files:
+            total += 1
+            left = undecided_predicates([one.predicate for one in found if one.is_open], file.ranges())
             if left:
-                self._look_into(msgspec.convert(body, Add), [one for one in found if one.predicate in left])
-        return [one.problem(len(files)) for one in found]
+                self._look_into(file, [one for one in found if one.predicate in left])
+        return [one.problem(total) for one in found]
 
-    def _look_into(self, file: Add, found: Sequence[_Found]) -> None:
+    def _look_into(self, file: CheckedFile, found: Sequence[_Found]) -> None:
         own = sorted({column[0] for one in found for column in columns_of(one.predicate)})
-        names = list(dict.fromkeys([*own, *self.definition.schema.names[:_SHOWN_COLUMNS]]))
+        names = list(dict.fromkeys([*own, *self._source.shown_names[:_SHOWN_COLUMNS]]))
         before = [one.rows for one in found]
         try:
             for columns in self.read(file, names):
                 for one in found:
                     if one.is_open:
                         self._count(one, names, columns)
-        except (TableError, *UNDECODABLE) as error:  # says nothing of predicates that do not need the file
+        except (NotEvaluated, TableError, *UNDECODABLE) as error:  # says nothing of predicates that need no file
             for one in found:
                 one.failure = error
         for one, rows in zip(found, before, strict=True):
@@ -117,23 +94,22 @@ class RowCheck:
             one.failure = error
             return
         one.rows += len(broken)
-        wanted = {column[0] for column in columns_of(one.predicate)} | {*self.definition.schema.names[:_SHOWN_COLUMNS]}
+        wanted = {column[0] for column in columns_of(one.predicate)} | {*self._source.shown_names[:_SHOWN_COLUMNS]}
         shown = [at for at, name in enumerate(names) if name in wanted]
         places = broken[: EXAMPLES - len(one.examples)]
         rows = shown_rows([names[at] for at in shown], [columns[at].take(places) for at in shown])
         one.examples += [row.values for row in rows]
 
-    def read(self, file: Add, names: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def read(self, file: CheckedFile, names: Sequence[str]) -> Iterator[list[pa.Array]]:
         """Yields the columns ``names`` of the rows of a file."""
-        reader = FileRows(self._storages, self._location, self.definition, names, self._budget)
-        return reader.read(file.path, file.partitionValues, file.deletionVector, _BATCH)
+        return self._source.read(file, names)
 
     def _broken_rows(self, predicate: Predicate, names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
         """The places of the rows that do not satisfy the predicate."""
         by_name = dict(zip(names, columns, strict=True))
 
         def column_of(column: Column) -> tuple[Kind | None, pa.Array]:
-            field = self.columns.schema.fields.get(column)
+            field = self._source.columns.schema.fields.get(column)
             values = by_name[column[0]]
             return (field.kind if field else None), (pc.struct_field(values, column[1:]) if column[1:] else values)
 
@@ -145,3 +121,30 @@ class RowCheck:
 def example_text(examples: Iterable[dict[str, Any]]) -> str:
     """Returns rows as a message shows them."""
     return ", ".join(json.dumps(example, default=str)[:200] for example in examples)
+
+
+def repeated_keys(source: TableSource, columns: Sequence[Column], rows_max: int) -> str | None:
+    """Returns how many keys, values of ``columns`` without nulls, occur more than once in a table,
+    with examples; None if none does. Raises NotEvaluated for more than ``rows_max`` rows with
+    keys, and as ``TableSource.read``."""
+    names = list(dict.fromkeys(column[0] for column in columns))
+    labels = [".".join(column) for column in columns]
+    parts: list[pa.Table] = []
+    rows = 0
+    for file in source.files():
+        for found in source.read(file, names):
+            by_name = dict(zip(names, found, strict=True))
+            keys = [pc.struct_field(by_name[at[0]], at[1:]) if at[1:] else by_name[at[0]] for at in columns]
+            parts.append(pa.table(keys, labels).drop_null())
+            rows += parts[-1].num_rows
+            if rows > rows_max:
+                raise NotEvaluated(f"the table has more than {rows_max} rows with keys")
+    if not parts:
+        return None
+    counted = pa.concat_tables(parts).group_by(labels).aggregate([([], "count_all")])
+    twice = counted.filter(pc.greater(counted["count_all"], 1)).select(labels)
+    if not twice.num_rows:
+        return None
+    first = twice.slice(0, EXAMPLES).combine_chunks()
+    examples = [row.values for row in shown_rows(labels, [column.combine_chunks() for column in first.columns])]
+    return f"{twice.num_rows} keys occur more than once, such as {example_text(examples)}"

@@ -33,6 +33,7 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import CommitFailed, creates
 from turnstile.iceberg.core.shared_appends import may_share
 from turnstile.iceberg.core.table_updates import TableChange, apply_updates, table_from_updates
+from turnstile.iceberg.expectations.properties import check_expectations
 from turnstile.iceberg.files import StoredFile, bucket_errors, nothing_applied
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
@@ -231,6 +232,7 @@ class _Run:
             table_from_updates(change.updates, now_ms, claim.table_id), location=claim.metadata_location
         )
         check_paths(metadata.properties, claim.location)
+        check_expectations(metadata)
         self._judge.lists.require(msgspec.structs.replace(metadata, snapshots=()), change.updates)
         with nullcontext() if claim.managed else bucket_errors("updates.location"):
             file = self._write(claim.location, metadata)
@@ -267,6 +269,7 @@ class _Run:
             return _Result(before, base, before.metadata)
         if metadata.properties != base.properties:
             check_paths(metadata.properties, before.location)
+            check_expectations(metadata, base)
         file = self._write(before.location, metadata, before, merged)
         files = (file.path,) if merged is None else (file.path, merged.manifest_list)
         turn_until = 0 if before.turn_until and rewrites(change.updates) else before.turn_until

@@ -29,6 +29,7 @@ from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata, check_foreign
 from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
 from turnstile.iceberg.core.schema import Schema
+from turnstile.iceberg.expectations.properties import check_expectations
 from turnstile.iceberg.files import StoredFile, bucket_errors
 from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.iceberg.scans.delta_scans import is_readable, read_only
@@ -281,6 +282,7 @@ class Tables:
             now_ms=self._world.clock.now_ms(),
         )
         check_paths(metadata.properties, claim.location)
+        check_expectations(metadata)
         self._files.encode(metadata)
         return metadata
 

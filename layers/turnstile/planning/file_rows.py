@@ -14,7 +14,8 @@ from __future__ import annotations
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -25,6 +26,7 @@ import pyarrow.parquet as pq
 from turnstile.delta.core.actions import DeletionVector
 from turnstile.delta.core.named_files import is_absolute
 from turnstile.delta.log.parquet import Ranges
+from turnstile.planning.read_budget import ReadBudget
 from turnstile.store.core.locations import split_location
 from turnstile.store.ports import LogStorage, Stat, Storages
 from turnstile_rows.definitions import Definition
@@ -43,75 +45,43 @@ _OUTSIDE: Final = "it lies outside of the table's folder"
 _SCHEME: Final = re.compile(r"\A(?:s3[an]?://|file:/+)")
 
 
-_EXPANSION: Final = 8
-"""How much longer columns may be than the files of a request that reads whole files."""
+class TableFiles:
+    """Opens files of one table for Parquet's reader. ``location``: that of the table, outside of
+    whose lake folder no file is read."""
 
-
-class ReadBudget:
-    """Bytes that one request may read of large files and of deletion vectors; of small files too if
-    ``small_files``, and then the columns after decompression are bounded, too."""
-
-    def __init__(self, size: int, *, small_files: bool = False) -> None:
-        self._size = size
-        self._left = size
-        self.small_files = small_files
-        self._expanded_left = _EXPANSION * size
-
-    def count(self, size: int) -> None:
-        """Counts bytes that are read. Raises TableError where they are too many."""
-        self._left -= size
-        if self._left < 0:
-            raise TableError(f"more than {self._size} bytes would be read")
-
-    def count_expanded(self, size: int) -> None:
-        """Counts bytes of columns after decompression, as a file's footer has them. Raises
-        TableError where they are too many."""
-        if self.small_files:
-            self._expanded_left -= size
-            if self._expanded_left < 0:
-                raise TableError(f"its columns have more than {_EXPANSION * self._size} bytes")
-
-
-class FileRows:
-    """Reads rows of the files of one table, the columns ``names``. Raises
-    :class:`turnstile_rows.errors.Unsupported` for a column of a type that is not read."""
-
-    def __init__(
-        self, storages: Storages, location: str, definition: Definition, names: Sequence[str], budget: ReadBudget
-    ) -> None:
-        stored = stored_columns(definition)
+    def __init__(self, storages: Storages, location: str, budget: ReadBudget) -> None:
         self._budget = budget
-        self._wanted = pa.schema([stored[name] for name in names])
-        self._types = [definition.schema.field(name).type for name in names]
-        self._partitions = {stored[name].name: stored[name] for name in definition.partitions}
         self._root, self._folder = split_location(location)
         self._storage = storages.open(self._root)
 
-    def read(
-        self, path: str, partition_values: Mapping[str, str | None], vector: DeletionVector | None, size: int
-    ) -> Iterator[list[pa.Array]]:
-        """Yields the columns of the rows of a file that are not deleted, ``size`` looked at at a
-        time. Raises TableError, and pyarrow's exceptions for a file that is damaged."""
-        values = partition_columns(self._partitions, {"partitionValues": dict(partition_values)})
-        deleted = None if vector is None else self._read_vector(vector)
+    @contextmanager
+    def parquet(self, path: str, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
+        """Opens a file whose columns ``columns`` are to be read (none: they are counted with
+        ``count_columns``). Raises TableError, and pyarrow's exceptions for a file that is damaged.
+        """
         source, options = self._open(self._place(path))
         with pq.ParquetFile(source, coerce_int96_timestamp_unit="us", **options) as parquet:
-            self._budget.count_expanded(self._expanded_size(parquet.metadata))
-            for found in stored_rows(parquet, self._wanted, values, deleted, size):
-                named = zip(found.columns, self._types, strict=True)
-                yield [shape(column, type, by_position=True) for column, type in named]
+            self.count_columns(parquet.metadata, columns)
+            yield parquet
 
-    def _expanded_size(self, footer: pq.FileMetaData) -> int:
-        """The bytes of the wanted columns after decompression."""
-        names = tuple(field.name + "." for field in self._wanted)
-        columns = (
+    def count_columns(self, footer: pq.FileMetaData, columns: Collection[str]) -> None:
+        """Counts the bytes of columns after decompression. Raises TableError."""
+        names = tuple(f"{name}." for name in columns)
+        if not names or not self._budget.small_files:
+            return
+        parts = (
             footer.row_group(group).column(at)
-            for group in range(footer.num_row_groups if self._budget.small_files else 0)
+            for group in range(footer.num_row_groups)
             for at in range(footer.num_columns)
         )
-        return sum(
-            column.total_uncompressed_size for column in columns if f"{column.path_in_schema}.".startswith(names)
+        self._budget.count_expanded(
+            sum(part.total_uncompressed_size for part in parts if f"{part.path_in_schema}.".startswith(names))
         )
+
+    def read_range(self, path: str, size: int, offset: int) -> bytes:
+        """Returns a part of a file, such as a deletion vector. Raises TableError."""
+        self._budget.count(size)
+        return self._read(self._place(path), size, offset)[0]
 
     def _open(self, path: str) -> tuple[Any, dict[str, Any]]:
         """A file for Parquet's reader, and the reader's options: a large file is read piece by
@@ -123,16 +93,6 @@ class FileRows:
             return pa.BufferReader(content), {}
         pieces = io.BufferedReader(_Pieces(self._storage, stat, self._budget.count), _PIECE_BYTES)
         return pieces, {"buffer_size": _PIECE_BYTES, "pre_buffer": False}
-
-    def _read_vector(self, vector: DeletionVector) -> BitMap64:
-        members = msgspec.structs.asdict(vector)
-        path = vector_path(members)
-        if path is None:
-            return deleted_rows(members, None)
-        offset, size = vector_range(members)
-        self._budget.count(size)
-        content, _ = self._read(self._place(path), size, offset)
-        return deleted_rows(members, content)
 
     def _read(self, path: str, limit: int, offset: int = 0) -> tuple[bytes, Stat]:
         found = self._storage.read(path, limit, offset)
@@ -154,6 +114,40 @@ class FileRows:
         if ".." in place.split("/"):
             raise TableError(_OUTSIDE)
         return place
+
+
+class FileRows:
+    """Reads rows of the files of one Delta table, the columns ``names``. Raises
+    :class:`turnstile_rows.errors.Unsupported` for a column of a type that is not read."""
+
+    def __init__(
+        self, storages: Storages, location: str, definition: Definition, names: Sequence[str], budget: ReadBudget
+    ) -> None:
+        stored = stored_columns(definition)
+        self._wanted = pa.schema([stored[name] for name in names])
+        self._types = [definition.schema.field(name).type for name in names]
+        self._partitions = {stored[name].name: stored[name] for name in definition.partitions}
+        self._files = TableFiles(storages, location, budget)
+
+    def read(
+        self, path: str, partition_values: Mapping[str, str | None], vector: DeletionVector | None, size: int
+    ) -> Iterator[list[pa.Array]]:
+        """Yields the columns of the rows of a file that are not deleted, ``size`` looked at at a
+        time. Raises TableError, and pyarrow's exceptions for a file that is damaged."""
+        values = partition_columns(self._partitions, {"partitionValues": dict(partition_values)})
+        deleted = None if vector is None else self._read_vector(vector)
+        with self._files.parquet(path, self._wanted.names) as parquet:
+            for found in stored_rows(parquet, self._wanted, values, deleted, size):
+                named = zip(found.columns, self._types, strict=True)
+                yield [shape(column, type, by_position=True) for column, type in named]
+
+    def _read_vector(self, vector: DeletionVector) -> BitMap64:
+        members = msgspec.structs.asdict(vector)
+        path = vector_path(members)
+        if path is None:
+            return deleted_rows(members, None)
+        offset, size = vector_range(members)
+        return deleted_rows(members, self._files.read_range(path, size, offset))
 
 
 class _Pieces(Ranges):

@@ -17,7 +17,8 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.log.parquet import UNDECODABLE
 from turnstile.planning.core.plans import Plan, ScanPlanner, TableSample
 from turnstile.planning.core.shown_rows import shown_rows
-from turnstile.planning.file_rows import FileRows, ReadBudget
+from turnstile.planning.file_rows import FileRows
+from turnstile.planning.read_budget import ReadBudget
 from turnstile.store.core.errors import Throttled, UnsupportedTable
 from turnstile.store.ports import World
 from turnstile.store.shares import Shares

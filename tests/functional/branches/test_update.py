@@ -169,11 +169,11 @@ def test_i28_a_commit_between_the_comparison_and_the_write_is_taken_over(
     right = Updater.write
     plans: list[Comparison] = []
 
-    def raced(updater: Updater, plan: Comparison, promoted: Any) -> Any:
+    def raced(updater: Updater, plan: Comparison, *more: Any) -> Any:
         if not plans:
             add_files(site, "t", delta.add("late"), tables=DEFAULT)
         plans.append(plan)
-        return right(updater, plan, promoted)
+        return right(updater, plan, *more)
 
     monkeypatch.setattr(Updater, "write", raced)
     assert [one["base"] for one in update(site)["tables"]] == [2]

@@ -54,7 +54,8 @@ def ids(table: Table) -> list[int]:
 def test_i29_a_commit_with_a_bad_row_is_refused_and_changes_nothing(lake: Lake) -> None:
     orders = table(lake, POSITIVE)
     orders.append(rows((1, 1.0)))
-    with pytest.raises(ApiError, match=r"expectation 'positive' \(amount >= 0\) is broken: 2 rows in 1 of 1 files"):
+    said = rf"expectation 'positive' \(amount >= 0\) of 'main\.{orders.name}' is broken: 2 rows in 1 of 1 files"
+    with pytest.raises(ApiError, match=said):
         orders.append(rows((2, 2.0), (3, -1.0), (4,)))
     assert (ids(orders), orders.version()) == ([1], 1)
     orders.append(rows((5, 0.0)))

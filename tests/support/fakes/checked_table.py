@@ -12,8 +12,9 @@ from tests.support.fakes.rows import column, parquet_body
 from tests.support.fakes.world import fake_world
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.expectations.core.conditions import expectations_of
+from turnstile.expectations.delta_source import DeltaSource
 from turnstile.expectations.table_check import TableCheck
-from turnstile.planning.file_rows import ReadBudget
+from turnstile.planning.read_budget import ReadBudget
 
 
 class Lake:
@@ -47,6 +48,10 @@ class Lake:
         return body
 
     def problem(self, text: str, *added: dict[str, Any]) -> str | None:
-        check = TableCheck(self.world.storages, self.budget, self.table.head, self.metadata, 0)
+        source = self.source()
         (expectation,) = expectations_of({"turnstile.expect.e": text})
-        return check.problem(expectation.condition, list(added))
+        return TableCheck(source, 0).problem(expectation.condition, lambda: map(source.file, added))
+
+    def source(self) -> DeltaSource:
+        head = self.table.head
+        return DeltaSource(self.world.storages, self.budget, head.location, self.metadata, latest=head.latest)

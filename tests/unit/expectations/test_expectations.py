@@ -38,11 +38,12 @@ from turnstile.expectations.core.conditions import (
     read_expectations,
 )
 from turnstile.expectations.core.row_outcomes import NotEvaluated, evaluate
+from turnstile.expectations.delta_source import DeltaSource
 from turnstile.expectations.row_check import RowCheck
 from turnstile.expectations.table_check import TableCheck
 from turnstile.planning.core.predicates import TableColumns
 from turnstile.planning.core.sql import predicate_parser
-from turnstile.planning.file_rows import ReadBudget
+from turnstile.planning.read_budget import ReadBudget
 from turnstile.store.core.errors import InvalidRequest, StorageFault
 from turnstile_predicates.predicates import (
     FALSE,
@@ -287,7 +288,7 @@ def age(
     schema = json.dumps({"type": "struct", "fields": [column("ts", type)]})
     metadata = {"id": "m", "schemaString": schema, "partitionColumns": [], "configuration": {}}
     found = DeltaMetadata(0, {"minReaderVersion": 1, "minWriterVersion": 2}, metadata, {})
-    check = TableCheck(fake_world().storages, ReadBudget(0), Table(fake_world()).head, found, now_ms)
+    source = DeltaSource(fake_world().storages, ReadBudget(0), Table(fake_world()).location, found)
     bodies = [(high, None) for high in highs] + ([(deleted, inline_vector({0}))] if deleted else [])
     files = []
     for high, vector in bodies:
@@ -295,9 +296,9 @@ def age(
         if high:
             stats |= {"minValues": {"ts": "1970-01-01T00:00:00.000Z"}, "maxValues": {"ts": high}}
         body = {"path": "f", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
-        files.append(msgspec.convert({**body, "stats": json.dumps(stats), "deletionVector": vector}, Add))
-    check._files = lambda: iter(files)  # type: ignore[method-assign]
-    return check.problem(Freshness("ts", "<", DAY_MS), None)
+        files.append(source.file({**body, "stats": json.dumps(stats), "deletionVector": vector}))
+    source.files = lambda: iter(files)  # type: ignore[method-assign]
+    return TableCheck(source, now_ms).problem(Freshness("ts", "<", DAY_MS), None)
 
 
 def test_the_newest_value_of_all_files_counts() -> None:
@@ -345,7 +346,7 @@ class Commits:
 
     def refusal(self, *files: dict[str, Any], whole: bool = True, principal: str = "ann") -> str | None:
         uses = Uses(files=tuple(msgspec.convert(file, Add) for file in files), whole=whole)
-        rows = NewRows(self.metadata, "m1", self.lake.table.location, uses, principal)
+        rows = NewRows(self.metadata, "m1", self.lake.table.location, uses, principal, "main.default.t")
         found = self.check.refusal(rows)
         return None if found is None else f"{found.type}: {found.message}"
 
@@ -355,7 +356,7 @@ def test_i29_a_commit_with_rows_that_break_an_expectation_is_refused_with_exampl
     assert commits.refusal(commits.lake.add(1, 2), commits.lake.add(3, stats=False)) is None
     found = commits.refusal(commits.lake.add(1, 2), commits.lake.add(-3, 4, stats=False))
     assert found is not None and found.startswith(
-        "ExpectationBroken: expectation 'positive' (id > 0) is broken: 1 rows"
+        "ExpectationBroken: expectation 'positive' (id > 0) of 'main.default.t' is broken: 1 rows"
     )
     assert "in 1 of 2 files" in found and '{"id": -3, "s": "x"}' in found
 
@@ -392,7 +393,7 @@ def test_i29_a_file_that_is_gone_is_not_checked_unless_its_statistics_show_a_bad
     file = {**commits.lake.add(1, stats=False), "path": "gone.parquet"}
     assert commits.refusal(file) is None and len(commits.let_through) == 2
     found = commits.refusal({**commits.lake.add(-1, 2), "path": "gone.parquet"})
-    assert str(found).endswith("'positive' (id > 0) is broken: by the statistics of 1 of 1 files")
+    assert str(found).endswith("'positive' (id > 0) of 'main.default.t' is broken: by the statistics of 1 of 1 files")
     found = commits.refusal({**commits.lake.add(None, None), "path": "gone.parquet"})
     assert str(found).count("is broken: by the statistics") == 2
     assert commits.refusal({**commits.lake.add(-1, 2, deleted=(0,)), "path": "gone.parquet"}) is None
@@ -417,8 +418,8 @@ def test_i29_a_file_that_is_gone_says_nothing_of_other_predicates() -> None:
         "stats": json.dumps({"numRecords": 2, "maxValues": {"id": 2}, "nullCount": {"id": 0}}),
     }
     found = commits.refusal(gone, bad)
-    assert "'positive' (id > 0) is broken: 1 rows in 1 of 2 files" in str(found)
-    assert "'few' (id < 100) is broken: by the statistics of 1 of 2 files" in str(found)
+    assert "'positive' (id > 0) of 'main.default.t' is broken: 1 rows in 1 of 2 files" in str(found)
+    assert "'few' (id < 100) of 'main.default.t' is broken: by the statistics of 1 of 2 files" in str(found)
 
 
 @pytest.mark.parametrize(("broken", "more"), [(3, ""), (5, "; and 2 more")])
@@ -437,7 +438,7 @@ def test_i29_expectations_of_promotions_are_not_checked_at_commits() -> None:
     assert "'now'" in str(commits.refusal(commits.lake.add(0)))
     metadata["configuration"] = None
     table = msgspec.structs.replace(commits.metadata, metadata=metadata)
-    assert commits.check.refusal(NewRows(table, "m2", commits.lake.table.location, Uses(), "")) is None
+    assert commits.check.refusal(NewRows(table, "m2", commits.lake.table.location, Uses(), "", "t")) is None
 
 
 SHOWN = json.dumps(
@@ -518,12 +519,12 @@ def test_an_expectation_that_no_row_can_be_checked_by_is_refused_when_it_is_set(
     schema = json.dumps({"type": "struct", "fields": [column("id", "long"), column("small", "float")]})
     metadata = {**commits.metadata.metadata, "schemaString": schema, "configuration": properties}
     table = msgspec.structs.replace(commits.metadata, metadata=metadata)
-    found = commits.check.refusal(NewRows(table, "", commits.lake.table.location, Uses(), ""))
+    found = commits.check.refusal(NewRows(table, "", commits.lake.table.location, Uses(), "", "t"))
     assert found is not None and problem in found.message
     fine = {"turnstile.expect.p": "id > 0 AND small < 0.5", "turnstile.expect.q": "unique(ID)"}
     metadata["configuration"] = fine
     table = msgspec.structs.replace(commits.metadata, metadata=metadata)
-    assert commits.check.refusal(NewRows(table, "", commits.lake.table.location, Uses(), "")) is None
+    assert commits.check.refusal(NewRows(table, "", commits.lake.table.location, Uses(), "", "t")) is None
 
 
 def test_every_property_that_is_none_is_found_beside_the_others() -> None:
@@ -574,7 +575,7 @@ def test_i29_a_commit_is_refused_exactly_if_a_new_row_breaks_an_expectation(
     found = commits.refusal(*bodies)
     assert (found is not None) == any(broken.values()), (found, broken)
     for text, count in broken.items():
-        assert (f"({text}) is broken: {count} rows in " in str(found)) == (count > 0)
+        assert (f"({text}) of 'main.default.t' is broken: {count} rows in " in str(found)) == (count > 0)
 
 
 def test_i29_files_are_read_once_for_all_expectations_of_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -584,7 +585,7 @@ def test_i29_files_are_read_once_for_all_expectations_of_a_commit(monkeypatch: p
     read = RowCheck.read
     monkeypatch.setattr(RowCheck, "read", lambda self, file, names: reads.append(file.path) or read(self, file, names))
     assert str(commits.refusal(*files)).startswith(
-        "ExpectationBroken: expectation 'few' (id < 3) is broken: 1 rows in 1 of 2"
+        "ExpectationBroken: expectation 'few' (id < 3) of 'main.default.t' is broken: 1 rows in 1 of 2"
     )
     assert reads == ["1.parquet", "2.parquet"]
     allowed = Commits(odd="s LIKE '%x' AND id > 0", odd__unchecked="allow", positive="id > 0")

@@ -12,7 +12,7 @@ import pytest
 from tests.support.fakes.checked_table import Lake
 from tests.support.fakes.rows import column, mapped_column
 from turnstile.delta.core.actions import Add
-from turnstile.expectations import table_check
+from turnstile.expectations import delta_source, table_check
 from turnstile.expectations.core.conditions import expectations_of
 from turnstile.expectations.core.row_outcomes import NotEvaluated
 from turnstile.expectations.row_check import RowCheck
@@ -37,9 +37,10 @@ class Whole:
 
     def problem(self, text: str, *files: dict[str, Any]) -> str | None:
         lake = self.lake
-        check = TableCheck(lake.world.storages, lake.budget, lake.table.head, lake.metadata, 0)
+        source = lake.source()
         adds = [msgspec.convert(file, Add) for file in files]
-        check.__dict__["_state"] = SimpleNamespace(files=lambda: iter(adds))
+        source.__dict__["_state"] = SimpleNamespace(files=lambda: iter(adds))
+        check = TableCheck(source, 0)
         (expectation,) = expectations_of({"turnstile.expect.e": text})
         return check.problem(expectation.condition, None)
 
@@ -62,7 +63,7 @@ def test_rows_are_counted_without_the_deleted_ones_and_not_guessed() -> None:
 
 
 def test_files_are_counted_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_check, "FILES_MAX", 2)
+    monkeypatch.setattr(delta_source, "FILES_MAX", 2)
     whole = Whole()
     files = [whole.lake.add(1) for _ in range(3)]
     assert whole.problem("row_count = 2", *files[:2]) is None
@@ -152,10 +153,10 @@ def test_a_file_is_read_once_for_all_predicates_of_a_table(monkeypatch: pytest.M
     monkeypatch.setattr(RowCheck, "read", lambda self, file, names: reads.append(file.path) or read(self, file, names))
     texts = ["id > 1", "unknown > 1", "row_count > 5", "id < 2"]
     given = {f"turnstile.expect.e{at}": text for at, text in enumerate(texts)}
-    check = TableCheck(lake.world.storages, lake.budget, lake.table.head, lake.metadata, 0)
+    source = lake.source()
     adds = [msgspec.convert(file, Add) for file in files]
-    check.__dict__["_state"] = SimpleNamespace(files=lambda: iter(adds))
-    few, unknown, rows, many = check.problems([each.condition for each in expectations_of(given)], None)
+    source.__dict__["_state"] = SimpleNamespace(files=lambda: iter(adds))
+    few, unknown, rows, many = TableCheck(source, 0).problems([each.condition for each in expectations_of(given)], None)
     assert str(few).startswith("1 rows in 1 of 2 files") and str(many).startswith("2 rows in 2 of 2 files")
     assert isinstance(unknown, InvalidRequest) and isinstance(rows, NotEvaluated)
     assert reads == ["1.parquet", "2.parquet"]

@@ -174,4 +174,5 @@ def update_properties(prefix: str, namespace: str) -> dict[str, Any]:
 
 
 def _namespaces(context: Context) -> Namespaces:
-    return Namespaces(context.world, context.catalog.reader, context.committer)
+    by = context.catalog
+    return Namespaces(context.world, by.reader, context.committer, by.expectations_check)

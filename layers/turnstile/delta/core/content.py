@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -112,8 +112,12 @@ def rules_of(protocol: Definition, metadata: Definition) -> TableRules:
 
 def expectation_properties(metadata: Definition) -> dict[str, str]:
     """The properties of a table that are expectations, or meant to be."""
-    configuration = metadata.get("configuration") or {}
-    return {key: value for key, value in configuration.items() if key.lower().startswith(EXPECTATION_STEM)}
+    return expectations_among(metadata.get("configuration") or {})
+
+
+def expectations_among(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a table or a namespace that are expectations, or meant to be."""
+    return {key: value for key, value in properties.items() if key.lower().startswith(EXPECTATION_STEM)}
 
 
 def _name_in_actions(field: Field, configuration: dict[str, str]) -> str:

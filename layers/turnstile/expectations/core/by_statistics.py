@@ -14,11 +14,9 @@ _EXACT: Final = ("integer", "decimal", "float", "date")
 """Kinds whose bounds are values of rows."""
 
 
-def undecided_predicates(
-    predicates: Iterable[Predicate], schema: TableSchema, file: Mapping[str, Any]
-) -> list[Predicate]:
-    """Returns the predicates that some row of a file, an ``add`` action, may not satisfy."""
-    ranges = schema.ranges_of(file)
+def undecided_predicates(predicates: Iterable[Predicate], ranges: Callable[[Column], Range] | None) -> list[Predicate]:
+    """Returns the predicates that some row of a file may not satisfy, by the ranges of its columns;
+    None: it has no rows."""
     if ranges is None:
         return []
     ranges = functools.cache(ranges)

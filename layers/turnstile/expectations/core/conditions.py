@@ -1,5 +1,5 @@
-"""Expectations of a table: conditions that its rows have to satisfy. They are properties of the
-table. Pure.
+"""Expectations: conditions that the rows of a table have to satisfy. They are properties of the
+table, or of a namespace above it. Pure.
 
     turnstile.expect.positive = amount >= 0                     every row satisfies the predicate
     turnstile.expect.filled = null_fraction(email) < 0.01       of all rows of the table
@@ -28,12 +28,12 @@ from turnstile.delta.core.metadata import interval_ms
 from turnstile.store.core.errors import InvalidRequest
 
 __all__ = [
-    "MAX_EXPECTATIONS", "PREFIX", "Condition", "EveryRow", "Expectation", "Freshness", "NullFraction", "RowCount",
-    "Unique", "expectations_of", "read_expectations",
+    "MAX_EXPECTATIONS", "PREFIX", "Condition", "EveryRow", "Expectation", "Freshness", "NotEvaluated", "NullFraction",
+    "RowCount", "Unique", "expectations_of", "read_expectations",
 ]  # fmt: skip
 
 MAX_EXPECTATIONS: Final = 50
-"""Of one table."""
+"""Of one table, or of one namespace."""
 _UNCHECKED: Final = ".unchecked"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _NUMBER: Final = r"([0-9]+(?:\.[0-9]+)?)"
@@ -55,6 +55,10 @@ _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
     "=": operator.eq,
 }
+
+
+class NotEvaluated(Exception):
+    """A condition, or a part of it, is not evaluated. The text says which, or why."""
 
 
 class RowCount(msgspec.Struct, frozen=True):
@@ -119,13 +123,14 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 def read_expectations(properties: Mapping[str, str]) -> tuple[list[Expectation], list[InvalidRequest]]:
-    """Returns the expectations among the properties of a table, by name, and a refusal for each
-    property that is none."""
+    """Returns the expectations among properties, by name, and a refusal for each property that is
+    none."""
     given = {key.removeprefix(PREFIX): value for key, value in properties.items() if key.startswith(PREFIX)}
     names = sorted(key for key in given if not key.endswith((_UNCHECKED, _ON)))
     if len(names) > MAX_EXPECTATIONS:
-        problem = f"the table has {len(names)} expectations"
-        return [], [InvalidRequest(problem, field="properties", remedy=f"a table has {MAX_EXPECTATIONS} at most")]
+        problem = f"there are {len(names)} expectations"
+        remedy = f"a table or namespace has {MAX_EXPECTATIONS} at most"
+        return [], [InvalidRequest(problem, field="properties", remedy=remedy)]
     found: list[Expectation] = []
     refusals = [
         _refusal("", f"is misspelled: {key[:100]!r}", f"write {PREFIX}<name>") for key in _similar_names(properties)
@@ -145,8 +150,8 @@ def read_expectations(properties: Mapping[str, str]) -> tuple[list[Expectation],
 
 
 def expectations_of(properties: Mapping[str, str]) -> list[Expectation]:
-    """Returns the expectations among the properties of a table, by name. Raises InvalidRequest for
-    a property that is none."""
+    """Returns the expectations among properties, by name. Raises InvalidRequest for a property that
+    is none."""
     found, refusals = read_expectations(properties)
     if refusals:
         raise refusals[0]

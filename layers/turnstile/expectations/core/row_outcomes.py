@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from turnstile.expectations.core.conditions import NotEvaluated
 from turnstile_predicates.predicates import (
     And,
     Column,
@@ -31,10 +32,6 @@ _COMPARE: Final = {"=": "equal", "<": "less", "<=": "less_equal", ">": "greater"
 
 ColumnOf = Callable[[Column], tuple[Kind | None, pa.Array]]
 """The values of a column in the rows, with the kind of its type."""
-
-
-class NotEvaluated(Exception):
-    """A predicate has a part that is not evaluated on rows. The text says which."""
 
 
 def evaluate(predicate: Predicate, column_of: ColumnOf, rows: int) -> pa.Array:

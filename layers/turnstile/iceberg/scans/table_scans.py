@@ -14,18 +14,17 @@ memory at a time.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.iceberg.core.expressions import Filter, parse
-from turnstile.iceberg.core.files import avro, manifests
-from turnstile.iceberg.core.files.content_files import ContentFile, DeleteFiles, FileTasks, files_of, plan_refusal
+from turnstile.iceberg.core.files import manifests
+from turnstile.iceberg.core.files.content_files import ContentFile, DeleteFiles, FileTasks
 from turnstile.iceberg.core.files.file_ranges import ScanColumns
 from turnstile.iceberg.core.metadata import TableMetadata
-from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.schema import Schema, parts
 from turnstile.iceberg.core.snapshots import Snapshot
 from turnstile.iceberg.scans.delta_scans import (
@@ -36,10 +35,10 @@ from turnstile.iceberg.scans.delta_scans import (
     no_such_plan,
     plan_id_of,
 )
+from turnstile.iceberg.scans.manifest_reader import ManifestReader, Wanted
 from turnstile.planning.core.predicates import TRUE, outcomes
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.limits import PAGE_BYTES, response_size
-from turnstile.store.core.locations import normalise
 from turnstile.store.core.opaque import Damaged, seal, unseal
 from turnstile.store.ports import Storages
 
@@ -49,18 +48,6 @@ MANIFESTS: Final = 50
 """Manifests of data files that one answer reads."""
 ENTRIES: Final = 100_000
 """Entries of manifests after which an answer ends, however few of them match."""
-READ_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a manifest or manifest list that is read."""
-
-_LIST: Final = frozenset(
-    (
-        manifests.PATH, manifests.SPEC_ID, manifests.CONTENT, manifests.SEQUENCE, manifests.ADDED_SNAPSHOT,
-        manifests.KEY_METADATA,
-        manifests.PARTITIONS, manifests.LIST_FIRST_ROW_ID,
-    )
-)  # fmt: skip
-_NOT_READ: Final = frozenset(range(108, 131)) | {manifests.NAN_COUNTS}
-"""Maps of statistics."""
 
 
 class _Task(msgspec.Struct, frozen=True, array_like=True):
@@ -80,17 +67,6 @@ class _Task(msgspec.Struct, frozen=True, array_like=True):
 
 
 _TASK: Final = msgspec.msgpack.Decoder(_Task)
-
-
-class _Wanted:
-    """Members of a manifest's entries that are read: all but statistics, which only filters and
-    ``stats-fields`` need, and the values of partitions, which have the ids of the specs."""
-
-    def __init__(self, *, statistics: bool) -> None:
-        self._statistics = statistics
-
-    def __contains__(self, id: object) -> bool:
-        return self._statistics or id not in _NOT_READ
 
 
 class TableScans:
@@ -160,11 +136,8 @@ class _Scan:
     """One answer of a scan."""
 
     def __init__(self, storages: Storages, metadata: TableMetadata, roots: Iterable[str], task: _Task) -> None:
-        self._storages = storages
-        self._metadata = metadata
         self._task = task
-        self._roots = tuple(f"{normalise(root)}/" for root in roots)
-        self._specs = {spec.spec_id: spec for spec in metadata.partition_specs}
+        self._reader = ManifestReader(storages, metadata, roots)
         snapshot = _snapshot(metadata, task.snapshot_id, "snapshot-id")
         self._units = [snapshot] if task.after is None else _appends_between(metadata, snapshot, task.after)
         schema = _schema_of(metadata, snapshot) if task.use_snapshot_schema else metadata.schema
@@ -176,11 +149,11 @@ class _Scan:
         ids = {part.name: part.id for part in parts(schema)}
         stats_ids = frozenset(ids[name] for name in task.stats_fields if name in ids)
         self._writer = FileTasks(metadata, True if expression is None else expression, stats_ids)
-        self._wanted = _Wanted(statistics=self._filter is not None or bool(stats_ids))
+        self._wanted = Wanted(statistics=self._filter is not None or bool(stats_ids))
 
     def page(self) -> PlannedPage:
         """The tasks from the plan task on: as many as fit an answer."""
-        deletes = DeleteFiles(frozenset(spec.spec_id for spec in self._metadata.partition_specs if not spec.fields))
+        deletes = self._reader.no_deletes()
         files: list[ContentFile] = []
         places: list[tuple[int, int, int]] = []
         rest: tuple[int, int, int] | None = None
@@ -206,9 +179,9 @@ class _Scan:
         looked = 0
         for unit in range(task.unit, len(self._units)):
             snapshot = self._units[unit]
-            listed = list(self._manifests(snapshot))
+            listed = list(self._reader.manifests(snapshot))
             if task.after is None:
-                self._read_deletes(listed, deletes)
+                self._reader.read_deletes(listed, deletes)
             first = task.manifest if unit == task.unit else 0
             for at, manifest in enumerate(listed):
                 if at < first or not self._is_looked_at(manifest, snapshot):
@@ -217,7 +190,7 @@ class _Scan:
                     yield (unit, at, 0), None
                 read += 1
                 begin = task.entry if (unit, at) == (task.unit, task.manifest) else 0
-                for number, file in enumerate(files_of(manifest, self._entries(manifest))):
+                for number, file in enumerate(self._reader.files(manifest, self._wanted)):
                     if number < begin:
                         continue
                     if looked >= ENTRIES:
@@ -226,23 +199,6 @@ class _Scan:
                     if file is not None and self._may_match(file, snapshot):
                         yield (unit, at, number), file
 
-    def _manifests(self, snapshot: Snapshot) -> Iterator[dict[int, Any]]:
-        """The records of a snapshot's manifest list; in format version 1 there may be none, only
-        paths."""
-        if snapshot.key_id is not None:
-            raise plan_refusal(f"snapshot {snapshot.snapshot_id} is encrypted")
-        if not snapshot.manifest_list:
-            if len(self._specs) > 1:  # only the list says of which a manifest is
-                raise plan_refusal(
-                    f"snapshot {snapshot.snapshot_id} has no manifest list, and the table several partition specs"
-                )
-            yield from ({manifests.PATH: path, manifests.SPEC_ID: min(self._specs)} for path in snapshot.manifests)
-            return
-        for record in self._records(snapshot.manifest_list, _ListWanted()):
-            if not isinstance(record.get(manifests.PATH), str) or record.get(manifests.KEY_METADATA) is not None:
-                raise plan_refusal(f"{snapshot.manifest_list[:200]} has a manifest without a path, or an encrypted one")
-            yield record
-
     def _is_looked_at(self, manifest: dict[int, Any], snapshot: Snapshot) -> bool:
         """Whether a manifest has data files that may match; of appended files, only the snapshot's
         own manifests have them."""
@@ -250,7 +206,7 @@ class _Scan:
             return False
         if self._task.after is not None and manifest.get(manifests.ADDED_SNAPSHOT) != snapshot.snapshot_id:
             return False
-        spec = self._spec(manifest.get(manifests.SPEC_ID) or 0)
+        spec = self._reader.spec(manifest.get(manifests.SPEC_ID) or 0)
         if self._filter is None or manifests.PARTITIONS not in manifest:
             return True
         return bool(outcomes(self._filter.inclusive, self._columns.ranges_of_manifest(manifest, spec)) & TRUE)
@@ -260,45 +216,8 @@ class _Scan:
             return False
         if self._filter is None:
             return True
-        ranges = self._columns.ranges_of_file(file.record, self._spec(file.spec_id))
+        ranges = self._columns.ranges_of_file(file.record, self._reader.spec(file.spec_id))
         return bool(outcomes(self._filter.inclusive, ranges) & TRUE)
-
-    def _spec(self, id: int) -> PartitionSpec:
-        if id not in self._specs:
-            raise plan_refusal(f"a manifest is of partition spec {id}, which the table does not have")
-        return self._specs[id]
-
-    def _read_deletes(self, listed: Iterable[dict[int, Any]], deletes: DeleteFiles) -> None:
-        for manifest in listed:
-            if manifest.get(manifests.CONTENT):
-                entries = self._records(manifest[manifests.PATH], _Wanted(statistics=True))
-                for file in files_of(manifest, entries):
-                    if file is not None:
-                        deletes.add(file)
-
-    def _entries(self, manifest: dict[int, Any]) -> Iterator[dict[int, Any]]:
-        return self._records(manifest[manifests.PATH], self._wanted)
-
-    def _records(self, path: str, wanted: Container[int]) -> Iterator[dict[int, Any]]:
-        """The records of a manifest or manifest list. Raises UnsupportedTable, which names the
-        file, if it cannot be read."""
-        try:
-            yield from avro.select(self._read(path), wanted)
-        except avro.Unreadable as error:
-            raise plan_refusal(f"{normalise(path)[:300]} is damaged: {error.message}") from error
-
-    def _read(self, path: str) -> bytes:
-        """The content of a manifest or manifest list, which clients name (I12)."""
-        normal = normalise(path)
-        if not normal.startswith(self._roots):
-            raise plan_refusal(f"{normal[:300]} is not below the table's location")
-        folder, _, name = normal.rpartition("/")
-        file = self._storages.open(folder).read(name, READ_BYTES + 1)
-        if file is None:
-            raise plan_refusal(f"{normal[:300]} is missing")
-        if len(file[0]) > READ_BYTES:
-            raise plan_refusal(f"{normal[:300]} has more than {READ_BYTES} bytes")
-        return file[0]
 
     def _seal(self, place: tuple[int, int, int]) -> str:
         unit, manifest, entry = place
@@ -308,13 +227,6 @@ class _Scan:
             remedy = "filter by less, or by a range"
             raise TooLarge(problem, field="filter", remedy=remedy, limit=TASK_CHARACTERS, size=len(sealed))
         return sealed
-
-
-class _ListWanted:
-    """Members of a manifest list that are read, and members of the summaries in it."""
-
-    def __contains__(self, id: object) -> bool:
-        return id in _LIST
 
 
 def _end(metadata: TableMetadata, request: PlanRequest) -> int | None:

@@ -52,9 +52,8 @@ from turnstile_predicates.predicates import (
 )
 
 __all__ = [
-    "TRUE", "UNKNOWN", "And", "Column", "Comparison", "In", "IsNull", "Kind", "Like", "Not", "Operator", "Or",
-    "Predicate", "StartsWith",
-    "TableColumns", "TypedColumn", "Value", "columns_of", "outcomes",
+    "TRUE", "UNKNOWN", "And", "Column", "Comparison", "In", "IsNull", "Kind", "Like", "NoSuchColumn", "Not",
+    "Operator", "Or", "Predicate", "StartsWith", "TableColumns", "TypedColumn", "Value", "columns_of", "outcomes",
 ]  # fmt: skip
 
 Operator = Literal["=", "!=", "<=>", "<", "<=", ">", ">="]
@@ -70,6 +69,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EXPRESSION: Final = "delta.generationExpression"
 _WILDCARDS: Final = re.compile(r"[%_\\]")
+
+
+class NoSuchColumn(InvalidRequest):
+    """A predicate, or another condition, names a column that the table does not have."""
 
 
 class TypedColumn(msgspec.Struct, frozen=True):
@@ -179,7 +182,8 @@ class TableColumns:
                 if column == path or not case_sensitive:
                     return TypedColumn(column, self.schema.fields.get(column))
         shown = name if isinstance(name, str) else ".".join(name)
-        raise _refusal(f"the table has no column {shown[:200]!r}", "name a column of the table's schema")
+        problem = f"the table has no column {shown[:200]!r}"
+        raise NoSuchColumn(problem, field="predicate", remedy="name a column of the table's schema")
 
     def find_written_column(self, names: Sequence[tuple[str, bool]]) -> TypedColumn:
         """Returns the column of a predicate's text: names from the outside in, each with whether it

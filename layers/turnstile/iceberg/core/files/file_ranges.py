@@ -91,6 +91,11 @@ class ScanColumns:
         }
         self.table = TableColumns({"schemaString": msgspec.json.encode(shown).decode()})
 
+    def id_of(self, name: Column) -> int | None:
+        """Returns the id of a column's field; None for a column of no primitive type."""
+        column = self._columns.get(name)
+        return None if column is None else column.id
+
     def ranges_of_file(self, file: Record, spec: PartitionSpec) -> Callable[[Column], Range]:
         """The ranges of the columns in a data file, by its record in a manifest of partition spec
         ``spec``."""
@@ -138,6 +143,11 @@ class ScanColumns:
             return column_range
 
         return range_of
+
+
+def current_columns(metadata: TableMetadata) -> ScanColumns:
+    """Returns the columns of the current schema alone, whatever earlier ones have had the names."""
+    return ScanColumns(msgspec.structs.replace(metadata, schemas=(metadata.schema,)), metadata.schema)
 
 
 def map_of(file: Record, member: int) -> dict[int, Any]:

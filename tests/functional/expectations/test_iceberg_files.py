@@ -1,0 +1,233 @@
+"""Files of an Iceberg table while its expectations are checked: statistics first, then rows; what
+delete files concern is not guessed (I28)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.conversions import to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, TimestamptzType
+
+from tests.support.examples import examples
+from tests.support.fakes.rows import parquet_body
+from tests.support.iceberg.client import Iceberg
+from tests.support.iceberg.planned_table import PlannedTable
+from turnstile.catalog.core.entities import IcebergTable
+from turnstile.expectations import table_check
+from turnstile.expectations.core.conditions import NotEvaluated, expectations_of
+from turnstile.expectations.table_check import TableCheck
+from turnstile.iceberg.core.metadata import TableMetadata, parse
+from turnstile.iceberg.expectations import source as source_module
+from turnstile.iceberg.expectations.source import IcebergSource, Reads
+from turnstile.planning.read_budget import ReadBudget
+from turnstile.store.core.errors import InvalidRequest
+from turnstile_rows.errors import TableError
+
+HOUR_US = 3_600_000_000
+
+
+class Checked:
+    """An Iceberg table whose files have rows, and its states."""
+
+    def __init__(self, *, by_day: bool = False) -> None:
+        self.table = PlannedTable(Iceberg(), by_day=by_day)
+        self.names = 0
+        self.rows = ReadBudget(10**6, small_files=True)
+        self.manifests = ReadBudget(10**6)
+
+    def file(
+        self, *ids: int | None, stats: bool = True, at_us: int | None = None, field_ids: bool = True, **more: Any
+    ) -> DataFile:
+        """A data file with these rows."""
+        self.names += 1
+        path = f"{self.table.location}/data/{self.names}.parquet"
+
+        def field(name: str, type: pa.DataType, id: int) -> pa.Field:
+            return pa.field(name, type, metadata={"PARQUET:field_id": str(id)} if field_ids else None)
+
+        schema = pa.schema([field("id", pa.int64(), 1), field("region", pa.string(), 2)])
+        content = parquet_body(pa.table([pa.array(ids, pa.int64()), ["x"] * len(ids)], schema=schema))
+        self.table.files[path] = (content, 0)
+        there = [id for id in ids if id is not None]
+        lower = {1: to_bytes(LongType(), min(there))} if there and stats else {}
+        upper = {1: to_bytes(LongType(), max(there))} if there and stats else {}
+        if at_us is not None:
+            upper[3] = to_bytes(TimestamptzType(), at_us)
+        made = DataFile.from_args(**{
+            "content": DataFileContent.DATA, "file_path": path, "file_format": FileFormat.PARQUET,
+            "partition": Record(), "record_count": len(ids), "file_size_in_bytes": len(content),
+            "value_counts": {1: len(ids), 3: len(ids)} if stats else {},
+            "null_value_counts": {1: len(ids) - len(there), 3: 0} if stats else {},
+            "lower_bounds": lower, "upper_bounds": upper, **more,
+        })  # fmt: skip
+        made.spec_id = 0
+        return made
+
+    def deletes(self, kind: str) -> DataFile:
+        """A delete file of the whole table."""
+        self.names += 1
+        return self.table.file(f"d{self.names}.parquet", content=kind)
+
+    def state(self) -> TableMetadata:
+        entity = self.table.client.services.open_catalog.reader
+        tree = entity.current("main")
+        entry = tree.find(("sales", "i1"))
+        assert entry is not None
+        found = entity.store.entity("main", entry.obj)
+        assert isinstance(found, IcebergTable)
+        return parse(self.table.files[found.metadata][0])
+
+    def source(self, base: TableMetadata | None = None) -> IcebergSource:
+        reads = Reads(self.table.client.world.storages, self.rows, self.manifests)
+        return IcebergSource(reads, self.table.location, self.state(), base)
+
+    def problem(self, text: str, base: TableMetadata | None = None, *, now_ms: int = 0) -> str | None:
+        """How the files that are not in ``base`` break a condition."""
+        source = self.source(base)
+        (expectation,) = expectations_of({"turnstile.expect.e": text})
+        return TableCheck(source, now_ms).problem(expectation.condition, None if base is None else source.added_files)
+
+
+PREDICATES: dict[str, Any] = {
+    "id >= 0": lambda value: value is not None and value >= 0,
+    "id IS NOT NULL": lambda value: value is not None,
+    "id IN (1, 2) OR id < 0": lambda value: value is not None and (value in {1, 2} or value < 0),
+    "id IS NULL OR region LIKE '%y'": lambda value: value is None,
+}
+ROWS = st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=4)
+FILES = st.lists(st.tuples(ROWS, st.booleans()), min_size=1, max_size=3)
+
+
+@given(FILES, FILES, st.booleans(), st.sampled_from(sorted(PREDICATES)))
+@settings(max_examples=examples(60), deadline=None)
+def test_i28_rows_are_counted_in_exactly_the_files_that_the_base_does_not_have(
+    old: list[tuple[list[int | None], bool]], new: list[tuple[list[int | None], bool]], merged: bool, text: str
+) -> None:
+    checked = Checked()
+    before = [checked.file(*ids, stats=stats) for ids, stats in old]
+    checked.table.append(*before)
+    base = checked.state()
+    added = [checked.file(*ids, stats=stats) for ids, stats in new]
+    checked.table.append(*added, *(before[1:] if merged else ()), kept=[] if merged else None)
+    broken = sum(not PREDICATES[text](id) for ids, _ in new for id in ids)
+    found = checked.problem(text, base)
+    assert found is None if not broken else str(found).startswith(f"{broken} rows in "), found
+    there = [*old[1:], *new] if merged else [*old, *new]
+    rows = [id for ids, _ in there for id in ids]
+    assert checked.problem(f"row_count = {len(rows)}") is None
+    keys = [id for id in rows if id is not None]
+    assert (checked.problem("unique(id)") is None) == (len(keys) == len({*keys}))
+    if all(stats for _, stats in there):
+        fraction = f"null_fraction(id) <= {(len(rows) - len(keys)) / len(rows)}"
+        assert checked.problem(fraction) is None
+
+
+def test_i28_manifests_that_both_snapshots_have_are_not_read() -> None:
+    checked = Checked()
+    for _ in range(5):
+        checked.table.append(checked.file(-1))
+    base = checked.state()
+    checked.table.append(checked.file(1))
+    requests = checked.table.client.world.storages.requests
+    source = checked.source(base)
+    requests.clear()
+    assert [file.rows() for file in source.added_files()] == [1]
+    assert len(requests) == 3, "two lists and a manifest"
+    requests.clear()
+    assert [file.rows() for file in source.added_files()] == [1] and not requests, "a manifest is read once"
+
+
+def test_i28_statistics_decide_without_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = Checked()
+    checked.rows = ReadBudget(0, small_files=True)
+    checked.table.append(checked.file(1, 2))
+    assert checked.problem("id > 0") is None
+    with pytest.raises(TableError, match="more than 0 bytes"):
+        checked.problem("region = 'x'")
+    monkeypatch.setattr(table_check, "has_parquet", lambda: False)
+    assert checked.problem("id > 0") is None and checked.problem("row_count = 2") is None
+    for text in ("region = 'x'", "unique(id)"):
+        with pytest.raises(NotEvaluated, match="no files are read here"):
+            checked.problem(text)
+
+
+@pytest.mark.parametrize("kind", ["position", "equality"])
+def test_i28_what_delete_files_concern_is_decided_by_statistics_or_not_checked(kind: str) -> None:
+    checked = Checked()
+    checked.table.append(checked.file(1, 2), checked.file(3, 4, stats=False))
+    checked.table.append(checked.deletes(kind))
+    assert [file.has_deleted_rows for file in checked.source().files()] == [True, True]
+    for text in ("id > 0", "row_count > 0", "unique(id)", "null_fraction(id) = 0"):
+        with pytest.raises(NotEvaluated, match="delete files"):
+            checked.problem(text)
+    other = Checked()
+    other.table.append(other.file(1, 2))
+    other.table.append(other.deletes(kind))
+    assert other.problem("id > 0") is None
+    other.table.append(other.file(7))
+    assert [file.has_deleted_rows for file in other.source().files()] == [False, True]
+
+
+def test_the_newest_value_is_that_of_statistics_and_not_of_a_partition() -> None:
+    now_ms = 10 * 24 * 3_600_000
+    checked = Checked()
+    checked.table.append(checked.file(1, at_us=now_ms * 1000 - HOUR_US), checked.file(2, at_us=0))
+    assert checked.problem("freshness(at) < interval 2 hours", now_ms=now_ms) is None
+    assert "is 3600 s old" in str(checked.problem("freshness(at) < interval 1 hour", now_ms=now_ms))
+    with pytest.raises(InvalidRequest, match="another type"):
+        checked.problem("freshness(id) < interval 1 hour")
+    by_day = Checked(by_day=True)
+    by_day.table.append(by_day.file(1, partition=Record(9)))
+    with pytest.raises(NotEvaluated, match="which value is its newest"):
+        by_day.problem("freshness(at) < interval 1 day", now_ms=now_ms)
+    empty = Checked()
+    empty.table.append(empty.file())
+    assert empty.problem("freshness(at) < interval 1 day") == "at has no value"
+    assert empty.problem("id > 5") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"field_ids": False}, "columns without ids of fields"),
+        ({"file_format": FileFormat.ORC}, "is no Parquet file"),
+        ({"file_path": "file:///elsewhere/1.parquet"}, "outside of the table's folder"),
+        ({"file_path": "gone"}, "outside of the table's folder|it is gone"),
+    ],
+)
+def test_i28_a_file_that_is_not_read_here_is_not_checked(more: dict[str, Any], problem: str) -> None:
+    checked = Checked()
+    checked.table.append(checked.file(1, stats=False, **more))
+    with pytest.raises((NotEvaluated, TableError), match=problem):
+        checked.problem("id > 0")
+
+
+def test_i28_manifests_are_read_up_to_bounds_and_damage_is_not_passed_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = Checked()
+    checked.table.append(checked.file(1), checked.file(2))
+    checked.manifests = ReadBudget(100)
+    with pytest.raises(TableError, match="more than 100 bytes"):
+        checked.problem("id > 0")
+    checked.manifests = ReadBudget(10**6)
+    monkeypatch.setattr(source_module, "FILES_MAX", 1)
+    with pytest.raises(NotEvaluated, match="more than 1 files"):
+        checked.problem("id > 0")
+    monkeypatch.undo()
+    (manifest,) = (path for path in checked.table.files if path.endswith("-data.avro"))
+    checked.table.files[manifest] = (b"Obj", 0)
+    with pytest.raises(NotEvaluated, match="is damaged"):
+        checked.problem("id > 0")
+
+
+def test_examples_show_columns_with_values_that_compare() -> None:
+    checked = Checked()
+    checked.table.append(checked.file(1, -2))
+    found = checked.problem("id > 0")
+    assert json.loads(str(found).partition("such as ")[2]) == {"id": -2, "region": "x", "at": None}
