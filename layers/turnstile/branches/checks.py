@@ -66,6 +66,8 @@ class Checker:
         created: the latest versions of the Delta tables that the branch created, by uuid.
         versions: of these the ones with expectations, with the version that was checked.
         passed: the names of the expectations that a table satisfies, by uuid.
+        guard: returns a change of the catalog that is refused where the expectations of its
+            namespaces are others than those that were checked.
     """
 
     def __init__(self, catalog: CatalogServices, comparer: Comparer) -> None:
@@ -79,7 +81,7 @@ class Checker:
     def check(self, plan: Comparison) -> list[Checked]:
         """Returns the outcomes of all expectations. Costs two requests for every hundred Delta
         tables and two for each Iceberg table, and the reads of files of tables with expectations.
-        ``guard`` is then that of the namespaces. Raises TooLarge, StorageFault."""
+        Raises TooLarge, StorageFault."""
         tables = CheckedTables(self._catalog, self._comparer, plan)
         namespaces = NamespaceExpectations(self._catalog.reader.store, plan)
         found = [checked for table in tables.all(namespaces.expects) for checked in self._of_table(table, namespaces)]

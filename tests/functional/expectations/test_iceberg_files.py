@@ -216,6 +216,10 @@ def test_i28_manifests_are_read_up_to_bounds_and_damage_is_not_passed_by(monkeyp
     with pytest.raises(TableError, match="more than 100 bytes"):
         checked.problem("id > 0")
     checked.manifests = ReadBudget(10**6)
+    monkeypatch.setattr(source_module, "MANIFESTS_MAX", 1)
+    with pytest.raises(NotEvaluated, match="more than 1 manifests"):
+        checked.problem("id > 0")
+    monkeypatch.undo()
     monkeypatch.setattr(source_module, "FILES_MAX", 1)
     with pytest.raises(NotEvaluated, match="more than 1 files"):
         checked.problem("id > 0")

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 FILES_MAX: Final = 50_000
 """Data files of a snapshot that are looked at."""
+MANIFESTS_MAX: Final = 1_000
+"""Manifests and lists of a table that are read: each is a request."""
 _BATCH: Final = 8_192
 _NO_PARTITIONS: Final = PartitionSpec(())
 
@@ -204,6 +206,8 @@ class IcebergSource:
     def _content(self, path: str, read: Callable[[str], bytes]) -> bytes:
         """The content of a manifest, which is read once."""
         if path not in self._contents:
+            if len(self._contents) >= MANIFESTS_MAX:
+                raise NotEvaluated(f"more than {MANIFESTS_MAX} manifests would be read")
             content = read(path)
             self._reads.manifests.count(len(content))
             self._contents[path] = content
