@@ -1,7 +1,8 @@
 """Promotions of branches while others read the catalog: ``python -m benchmarks.racing.promotions``.
 
 Each round makes a branch, adds a file to each of some Delta tables on it and appends to some
-Iceberg tables, and promotes it. Readers are processes that read two tables, one after the other,
+Iceberg tables, and promotes it; with ``--engines`` Spark, DuckDB and ``turnstile_client`` add a row
+to a table each. Readers are processes that read two tables, one after the other,
 in a loop: a table has as many changes as there were promotions, so the second one may never have
 fewer than the first.
 
@@ -30,6 +31,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
 
+from benchmarks.racing.engines import TABLES, Engines
 from benchmarks.racing.table import append, create
 from benchmarks.server_commits import Connection
 from turnstile_server import Server
@@ -37,6 +39,7 @@ from turnstile_server.settings import ServerSettings
 
 ROUTE = "/v1/catalogs/main/branches"
 NAMESPACE = "/v1/catalogs/main@dev/namespaces/default/tables/"
+DELTA = "/v1/catalogs/main/namespaces/default/tables/"
 ICEBERG = "/iceberg/v1/main/namespaces/default/tables/"
 
 
@@ -82,7 +85,7 @@ def commit(connection: Connection, table_id: str, version: int) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def promotion(server: Server, deltas: list[str], iceberg: int) -> tuple[float, float]:
+def promotion(server: Server, deltas: list[str], iceberg: int, engines: Engines | None) -> tuple[float, float]:
     """Returns how long the creation of a branch and its promotion take (ms)."""
     connection = Connection(server.port)
     began = time.perf_counter()
@@ -95,16 +98,21 @@ def promotion(server: Server, deltas: list[str], iceberg: int) -> tuple[float, f
         catalog = RestCatalog("c", uri=f"{server.url}/iceberg", warehouse="main@dev")
         for number in range(iceberg):
             catalog.load_table(f"default.i{number}").append(pa.table({"id": [1]}))
+    if engines is not None:
+        engines.write()
+    connection = Connection(server.port)  # the other was idle
     start = time.perf_counter()
     ask(connection, "POST", f"{ROUTE}/dev/promote", {})
     return (created - began) * 1000, (time.perf_counter() - start) * 1000
 
 
-def heat(server: Server, ids: dict[str, str], options: argparse.Namespace) -> dict[str, Any]:
+def heat(server: Server, ids: dict[str, str], options: argparse.Namespace, engines: Engines | None) -> dict[str, Any]:
     """Promotes branches with changes of these Delta tables, by name with their uuids, and of the
     Iceberg tables."""
     connection = Connection(server.port)
+    own = () if engines is None else TABLES
     paths = [f"/v1/tables/{id}/head" for id in ids.values()]
+    paths += [f"{DELTA}{name}" for name in own]
     paths += [f"{ICEBERG}i{number}" for number in range(options.iceberg)]
     tables = {path: changes(connection, path) for path in paths}
     context = multiprocessing.get_context("spawn")
@@ -117,7 +125,7 @@ def heat(server: Server, ids: dict[str, str], options: argparse.Namespace) -> di
     for process in processes:
         process.start()
     ready.wait()
-    took = [promotion(server, list(ids), options.iceberg) for _ in range(options.rounds)]
+    took = [promotion(server, list(ids), options.iceberg, engines) for _ in range(options.rounds)]
     stop.set()
     seen = [queue.get() for _ in processes]
     for process in processes:
@@ -128,6 +136,7 @@ def heat(server: Server, ids: dict[str, str], options: argparse.Namespace) -> di
     result = {
         "tables": len(ids),
         "iceberg": options.iceberg,
+        "engines": [*own],
         "rounds": options.rounds,
         "create_ms": [round(created, 2) for created, _ in took],
         "promote_ms": [round(promoted, 2) for _, promoted in took],
@@ -146,6 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, nargs="+", default=[10, 100, 1000], help="changed Delta tables of a heat")
     parser.add_argument("--iceberg", type=int, default=0, help="changed Iceberg tables of each heat")
+    parser.add_argument("--engines", action="store_true", help="Spark, DuckDB and turnstile_client write, too")
     parser.add_argument("--rounds", type=int, default=5, help="promotions of a heat")
     parser.add_argument("--readers", type=int, default=8, help="processes that read pairs of tables meanwhile")
     parser.add_argument("--out", type=Path, help="file that the figures are appended to, a JSON line each")
@@ -157,10 +167,13 @@ def main() -> None:
                 catalog = RestCatalog("c", uri=f"{server.url}/iceberg", warehouse="main")
                 for number in range(options.iceberg):
                     catalog.create_table(f"default.i{number}", pa.schema([("id", pa.int64())]))
+            engines = Engines(server) if options.engines else None
             results = []
             for count in options.tables:
                 ids = {name: create(server.url, server.token, name).table_id for name in names(count)}
-                results.append(heat(server, ids, options))
+                results.append(heat(server, ids, options, engines))
+            if engines is not None:
+                engines.close()
     if options.out:
         with options.out.open("a") as out:
             out.writelines(json.dumps(result) + "\n" for result in results)

@@ -53,11 +53,7 @@ class Site:
 
     def duckdb(self, catalog: str, query: str) -> list[Any]:
         with duck.connect(self.work) as db:
-            db.execute(
-                f"CREATE OR REPLACE SECRET (TYPE unity_catalog, TOKEN 'none', ENDPOINT '{self.server.url}',"
-                " AWS_REGION 'us-east-1')"
-            )
-            db.execute(f"ATTACH '{catalog}' AS lake (TYPE unity_catalog, DEFAULT_SCHEMA 'default')")
+            duck.attach(db, self.server, catalog=catalog)
             return db.execute(query).fetchall()
 
 

@@ -33,13 +33,13 @@ def connect(home: Path) -> duckdb.DuckDBPyConnection:
     return db
 
 
-def attach(db: duckdb.DuckDBPyConnection, server: Server, options: str = "") -> None:
-    """The catalog ``main`` as the database ``lake``."""
+def attach(db: duckdb.DuckDBPyConnection, server: Server, options: str = "", catalog: str = "main") -> None:
+    """A catalog as the database ``lake``."""
     db.execute(
         f"CREATE OR REPLACE SECRET (TYPE unity_catalog, TOKEN '{server.token or 'none'}', ENDPOINT '{server.url}',"
         " AWS_REGION 'us-east-1')"
     )
-    db.execute(f"ATTACH 'main' AS lake (TYPE unity_catalog, DEFAULT_SCHEMA 'default'{options})")
+    db.execute(f"ATTACH '{catalog}' AS lake (TYPE unity_catalog, DEFAULT_SCHEMA 'default'{options})")
 
 
 def ids(db: duckdb.DuckDBPyConnection, table: str) -> list[int]:
