@@ -89,6 +89,18 @@ def test_i28_delta_tables_of_a_branch_are_read_and_written_by_every_client(site:
     assert ids(main.read()) == [1, 2, 3]
 
 
+def test_i28_duckdb_uses_a_table_of_a_branch_before_any_other_client(site: Site) -> None:
+    main = site.lake.create("default.b_t", rows())
+    main.append(rows(1))
+    site.branch()
+    main.append(rows(3))
+    assert site.duckdb("main@dev", "SELECT id FROM lake.default.b_t") == [(1,)]
+    site.lake.branches.update("dev")
+    site.duckdb("main@dev", "INSERT INTO lake.default.b_t VALUES (2)")
+    site.promote()
+    assert ids(site.lake.table("default.b_t").read()) == [1, 2, 3]
+
+
 def test_i28_an_updated_branch_is_read_and_written_by_every_client(site: Site) -> None:
     main = site.lake.create("default.b_t", rows())
     main.append(rows(1, 2))

@@ -24,7 +24,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.log.lines import parse_line, where_of
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TooLarge
-from turnstile.store.core.locations import branch_folder
+from turnstile.store.core.locations import split_location
 from turnstile.store.core.writes import Row
 
 COMMITS_MAX: Final = 5_000
@@ -207,7 +207,7 @@ class Comparer:
         if change.is_empty:
             return ComparedTable(path, entity, own, theirs, change, None, since)
         name = dotted_name(*path)
-        paths = BranchPaths(branch_folder(own.table_id))
+        paths = BranchPaths(split_location(own.location)[1])
         conflict = conflict_of(moved_change(change, paths.relocate), since, name) if since.versions else None
         if theirs.state != ACTIVE:
             conflict = f"'{name}' is {theirs.state} in the catalog"

@@ -55,7 +55,7 @@ from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.rights.grants import Access
 from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
-from turnstile.store.core.locations import branch_folder, normalise
+from turnstile.store.core.locations import normalise, split_location
 from turnstile.store.core.writes import Change, Clause, Equals, Set, Write
 from turnstile.store.ports import World
 
@@ -205,7 +205,7 @@ class Promoter:
 
     def _commit(self, plan: Comparison, table: ComparedTable, passed: list[str]) -> CommitRequest:
         """Returns the commit of a table in the catalog; ``passed``: the names of expectations."""
-        paths = BranchPaths(branch_folder(table.own.table_id))
+        paths = BranchPaths(split_location(table.own.location)[1])
         moved = moved_change(table.change, paths.relocate)
         new_files = {key_of(paths.relocate(body)) for body in table.change.added.values() if paths.is_of_branch(body)}
         parameters = {

@@ -25,7 +25,7 @@ from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.clone.copies import PastVersions
 from turnstile.catalog.clone.delta import DeltaCopier
-from turnstile.catalog.core.branches import is_inherited
+from turnstile.catalog.core.branches import is_inherited, own_table_id
 from turnstile.catalog.core.entities import BranchOrigin, Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, dotted_name
@@ -131,15 +131,18 @@ class OwnTables:
         copier.prefetch([table])
         past = PastVersions(base_ms)
         source, version, ict, metadata = copier.version_of(table.table_id, name, past)
-        table_id = world.ids.uuid()
-        location = branch_location(source.location, table_id)
-        configuration = {**(metadata.metadata.get("configuration") or {}), UUID_PROPERTY: table_id}
-        metadata = msgspec.structs.replace(metadata, metadata={**metadata.metadata, "configuration": configuration})
-        self._write_files(source, location, version, metadata)
-        id = self._metadata.put(tree.catalog, table_id, metadata, world.clock.now_ms())
-        return _Own(source, table_id, location, version, ict, source.row_hwm, id)
+        for table_id in (own_table_id(tree, table), world.ids.uuid()):
+            location = branch_location(source.location, table_id)
+            configuration = {**(metadata.metadata.get("configuration") or {}), UUID_PROPERTY: table_id}
+            own = msgspec.structs.replace(metadata, metadata={**metadata.metadata, "configuration": configuration})
+            if self._write_files(source, location, version, own):
+                id = self._metadata.put(tree.catalog, table_id, own, world.clock.now_ms())
+                return _Own(source, table_id, location, version, ict, source.row_hwm, id)
+        raise StorageFault(f"{location} has a checkpoint already", remedy="send the request again")
 
-    def _write_files(self, source: TableHead, location: str, version: int, metadata: DeltaMetadata) -> None:
+    def _write_files(self, source: TableHead, location: str, version: int, metadata: DeltaMetadata) -> bool:
+        """Writes the log. Returns False where another one is there: of a request that came at the
+        same time or died, or of a table that became the catalog's again."""
         world = self._world
         storage = world.storages.open(location)
         now = world.clock.now_ms()
@@ -152,10 +155,11 @@ class OwnTables:
         theirs = world.storages.open(source.location)
         written = derive(theirs, version, write)
         if written is None:
-            raise StorageFault(f"{location} has a checkpoint already", remedy="send the request again")
+            return False
         info = {"commitInfo": read_commit(theirs, version).info}
         storage.put_if_absent(published_path(version), msgspec.json.encode(info) + b"\n")
         write_pointer(storage, written)
+        return True
 
     def _base_ms(self, branch: str) -> int:
         catalog, _, name = branch.partition("@")

@@ -233,7 +233,8 @@ class Updater:
             elif entity is not None:
                 put[(*name.path[:-1], entity.name)] = entity
         edit = Edit(f"update from {present.head}", put=put, remove=tuple(removed), entries=entries, restores=True)
-        return draft_commit(self._store, now, Tree(branch.catalog, branch.head, branch.commit, present.index), edit)
+        commit = msgspec.structs.replace(branch.commit, incarnation=self._world.ids.uuid())
+        return draft_commit(self._store, now, Tree(branch.catalog, branch.head, commit, present.index), edit)
 
     def _updated_table(self, plan: Comparison, each: _TableUpdate, present: Tree) -> Entity:
         """The entity of a table that has everything of the catalog's table."""

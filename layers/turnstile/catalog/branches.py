@@ -256,6 +256,7 @@ class Branches:
             segments=before.segments,
             access=_access_of_branch(before.access, owner),
             restored_by=base.head if before.restores else before.restored_by,
+            incarnation=self._world.ids.uuid(),
         )
         store.write(full, id, commit, {})
         return id, commit

@@ -285,6 +285,14 @@ def _head_id(table: Table) -> str:
     return table.table_id
 
 
+def _as_on_branch(info: older_api.TableInfo, table: Table) -> older_api.TableInfo:
+    """The listed table of a branch, with the uuid and the location that it will have."""
+    properties = {**(info.properties or {}), UUID_PROPERTY: table.table_id}
+    return msgspec.structs.replace(
+        info, table_id=table.table_id, storage_location=table.location, properties=properties
+    )
+
+
 def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api.TableInfo]:
     """A page of tables, clones and tables with damaged rows left out: one request per hundred
     HEADs, one per hundred metadata objs not yet seen."""
@@ -304,5 +312,5 @@ def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api
             current = metadata[head.metadata]
             owner = table.access.owner
             info = older_api.coordinated_table(catalog, schema, table.name, head, current, owner=owner)
-            infos.append(msgspec.structs.replace(info, table_id=table.table_id))
+            infos.append(_as_on_branch(info, table) if _head_id(table) != table.table_id else info)
     return infos

@@ -57,6 +57,7 @@ def draft_commit(store: CatalogStore, now: int, tree: Tree, edit: Edit, ids: Ent
         access=tree.commit.access if edit.access is None else edit.access,
         restores=edit.restores,
         restored_by=tree.head if tree.commit.restores else tree.commit.restored_by,
+        incarnation=tree.commit.incarnation,
     )
     entities = {entry.obj: entity for entity, entry in placed.values()}
     layered = LayeredIndex(index.embedded, index.directory, store.segments(tree.catalog))

@@ -20,6 +20,7 @@ from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
 from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
+from turnstile.store.core.locations import branch_location
 from turnstile.store.core.names import BRANCH_SIGN, NAME_BYTES_MAX, branched_catalog, is_branch, is_identifier
 from turnstile.store.core.rows import ENTITY_PREFIX
 
@@ -81,10 +82,19 @@ def is_inherited(tree: Tree, entry: IndexEntry) -> bool:
     return entry.kind == TABLE and shared and is_branch(tree.catalog)
 
 
+def own_table_id(tree: Tree, table: Table) -> str:
+    """Returns the uuid that the catalog's ``table`` gets on a branch with its HEAD: clients that
+    listed it before know it."""
+    incarnation = tree.commit.incarnation or tree.catalog.lower()
+    return str(uuid.uuid5(_NO_TABLE, f"{incarnation}/{table.table_id}"))
+
+
 def shown_table(tree: Tree, entry: IndexEntry, table: Table) -> Table:
-    """Returns a table as listings show it: one that is still the catalog's has no uuid on the
-    branch yet, and gets one that leads nowhere. Its own uuid would lead to the catalog's table."""
+    """Returns a table as listings show it: one that is still the catalog's has the uuid and the
+    location that it will get. Those of its entity would lead to the catalog's table."""
     if table.external is not None or not is_inherited(tree, entry):
         return table
-    id = uuid.uuid5(_NO_TABLE, f"{tree.catalog.lower()}/{table.table_id}")
-    return msgspec.structs.replace(table, table_id=str(id), origin=BranchOrigin(table.table_id, NOT_KNOWN))
+    id = own_table_id(tree, table)
+    location = branch_location(table.location, id)
+    origin = BranchOrigin(table.table_id, NOT_KNOWN)
+    return msgspec.structs.replace(table, table_id=id, location=location, origin=origin)

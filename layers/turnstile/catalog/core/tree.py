@@ -71,6 +71,9 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
         restores: whether it brought back entities that the commit before it did not lead to (a
             reset, a name for a HEAD of the past).
         restored_by: the newest commit before it that did; empty if none did.
+        incarnation: of a branch, an id that its creation and each update choose; from it the uuids
+            of tables follow that have no HEAD of their own yet. Empty for a catalog, and for a
+            branch that an earlier release wrote.
     """
 
     seq: int
@@ -82,6 +85,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     access: Access = NO_ACCESS
     restores: bool = False
     restored_by: str = ""
+    incarnation: str = ""
 
 
 encode_commit: Final[Callable[[CatalogCommit], bytes]] = msgspec.msgpack.Encoder().encode

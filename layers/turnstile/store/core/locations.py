@@ -111,14 +111,10 @@ def location_after_move(location: str, old: str, new: str) -> str | None:
     return new + location.removeprefix(old) if location.startswith(f"{old}/") else None
 
 
-def branch_folder(table_id: str) -> str:
-    """Returns the folder of a branch's table ``table_id`` below the location of the catalog's."""
-    return f"{BRANCHES_FOLDER}/{table_id}"
-
-
-def branch_location(location: str, table_id: str) -> str:
-    """Returns the location of a branch's table ``table_id``, of a table at ``location``."""
-    return f"{location}/{branch_folder(table_id)}"
+def branch_location(location: str, name: str) -> str:
+    """Returns the location of a branch's table in the folder ``name``, of a table at
+    ``location``."""
+    return f"{location}/{BRANCHES_FOLDER}/{name}"
 
 
 def split_location(location: str) -> tuple[str, str]:
@@ -126,8 +122,8 @@ def split_location(location: str) -> tuple[str, str]:
     ``branch_location``; of another location itself, and an empty folder."""
     if not is_of_branch(location):
         return location, ""
-    root, _, table_id = location.rpartition(f"/{BRANCHES_FOLDER}/")
-    return root, branch_folder(table_id)
+    root, _, name = location.rpartition(f"/{BRANCHES_FOLDER}/")
+    return root, f"{BRANCHES_FOLDER}/{name}"
 
 
 def is_of_branch(location: str) -> bool:
