@@ -360,7 +360,10 @@ MODULES: Final = {
     "turnstile.branches.core.paths": Mutated(("unit/branches/test_net_change.py",), writes=False, decides=True),
     "turnstile.branches.core.differences": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.catalog.core.branches": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
-    "turnstile.branches.comparison": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
+    "turnstile.branches.commits": Mutated(("unit/branches/test_promotion_reads.py",), writes=False, decides=True),
+    "turnstile.branches.comparison": Mutated(
+        ("functional/branches", "unit/branches/test_promotion_reads.py"), writes=False, decides=True, guards=True
+    ),
     "turnstile.branches.promotion": Mutated(
         ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
     ),

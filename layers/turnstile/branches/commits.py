@@ -62,12 +62,12 @@ def commits_of_tables(world: World, spans: Sequence[Span]) -> Iterator[tuple[int
         try:
             pieces = open_commit(world, storage, wanted.head, wanted.version, wanted.place)
         except DamagedLog as error:
-            raise _gone(wanted) if error.fault.kind == "missing" else error from None
+            raise _versions_gone(wanted) if error.fault.kind == "missing" else error from None
         return commit_lines(pieces, wanted.version, info=wanted.version > wanted.head.first)
 
     with ExitStack() as stack:
         pool: ThreadPoolExecutor | None = None
-        for batch in in_batches(_wanted(spans), READERS):
+        for batch in in_batches(_versions_of(spans), READERS):
             if sum(not wanted.is_carried for wanted in batch) > 1:
                 pool = pool or stack.enter_context(ThreadPoolExecutor(READERS, thread_name_prefix="compare"))
                 opened = pool.map(open_one, batch)
@@ -77,7 +77,7 @@ def commits_of_tables(world: World, spans: Sequence[Span]) -> Iterator[tuple[int
                 yield wanted.at, wanted.version, lines
 
 
-def _wanted(spans: Sequence[Span]) -> Iterator[_Wanted]:
+def _versions_of(spans: Sequence[Span]) -> Iterator[_Wanted]:
     for at, span in enumerate(spans):
         if span.count > 0:
             places = {place.version: place for place in tail_by_version(span.head)}
@@ -87,6 +87,6 @@ def _wanted(spans: Sequence[Span]) -> Iterator[_Wanted]:
                 yield _Wanted(at, span.head, version, places.get(version))
 
 
-def _gone(wanted: _Wanted) -> StateConflict:
+def _versions_gone(wanted: _Wanted) -> StateConflict:
     problem = f"version {wanted.version} of '{wanted.head.name}' is not in its log any more"
     return StateConflict(ErrorType.VERSIONS_GONE, problem, remedy="make a new branch, and change it again")

@@ -220,7 +220,7 @@ class Comparer:
 
     def publish(self, table_id: str, name: str) -> TableHead:
         """Publishes everything ratified of a table. Returns its HEAD after that."""
-        return self._published(self._read_head(table_id, name), name)
+        return self._publish(self._read_head(table_id, name), name)
 
     def _head(self, table_id: str, path: Path) -> TableHead:
         """Returns the HEAD of a table, whose commits are published first if it takes no commits
@@ -228,7 +228,7 @@ class Comparer:
         name = dotted_name(*path)
         head = self._read_head(table_id, name)
         has_room = head.state == ACTIVE and head.bytes <= self._backlog_bytes
-        return head if has_room else self._published(head, name)
+        return head if has_room else self._publish(head, name)
 
     def _read_head(self, table_id: str, name: str) -> TableHead:
         key = self._world.space.table(table_id)
@@ -237,7 +237,7 @@ class Comparer:
             raise StorageFault(f"the HEAD of '{name}' is gone", remedy="drop the table on the branch")
         return TableHead.from_row(row)
 
-    def _published(self, head: TableHead, name: str) -> TableHead:
+    def _publish(self, head: TableHead, name: str) -> TableHead:
         if head.floor == head.latest:
             return head
         result = self._publisher.publish(head.table_id)

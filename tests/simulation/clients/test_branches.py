@@ -229,8 +229,12 @@ class Lake:
     def promote(self) -> None:
         assert self.dev is not None
         own = [self.table_id(BRANCH, name, self.services()) for name in TABLES]
+        for _ in range(self.random.choice((0, 1, 3))):  # not published yet
+            self.append(self.random.choice(("main", BRANCH)), self.random.choice(TABLES))
         services = self.faulty() if self.random.random() < 0.6 else self.services()
         self.race("main", BRANCH)
+        published = self.random.choice([*own, *self.ids.values()])
+        before_write(self.world, self.random.randint(1, 8), lambda: self.services().publisher.publish(published))
         refused = ""
         try:
             part = self.random.choice((TRANSACT_MAX, 5))
@@ -263,7 +267,7 @@ class Lake:
         if not self.has_branch():
             self._end()
         else:  # tables that are gone already
-            self.world.clock.now += OPEN_MS + 1  # an update that died may hold others
+            self.world.clock.now += OPEN_MS + 1  # a group of a process that died is over by then
             services = self.services()
             services.open_catalog.branches.drop("main", "dev")
             self._end()

@@ -3,6 +3,7 @@ HEAD knows (I1, I4)."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.support.delta_table import TABLE, Table, adopted, publish, repair, restored, with_metadata
@@ -125,3 +126,31 @@ def test_i3_a_lake_that_does_not_answer_leaves_the_outcome_open_and_is_asked_aga
         with pytest.raises(OutcomeUnknown):
             ratifier.commit(next_commit(table))
     assert isinstance(ratifier.commit(next_commit(table)), Ratified)
+
+
+def test_the_logs_of_several_tables_are_looked_at_together_and_their_heads_not_read_again(table: Table) -> None:
+    ratifier = server(table)
+    ratifier.preparer.look([table.head, msgspec.structs.replace(table.head, table_id="other")])
+    reads = len(table.world.refs.requests)
+    looks = len(table.world.storages.requests)
+    ratifier.heads.remember(table.head)
+    assert isinstance(ratifier.commit(next_commit(table)), Ratified)
+    assert table.world.refs.requests[reads:] == ["write"] and table.world.storages.requests[looks:] == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_i1_i4_a_look_at_several_logs_leaves_one_that_goes_on_to_its_first_commit(
+    table: Table, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    restored(table)
+    ratifier = server(table)
+
+    def broken(_storage: FakeStorage, path: str) -> None:
+        raise StorageFault(f"{path} cannot be read")
+
+    with monkeypatch.context() as lake:
+        if fails:
+            lake.setattr(FakeStorage, "stat", broken)
+        ratifier.preparer.look([table.head, msgspec.structs.replace(table.head, table_id="other")])
+    answer = ratifier.commit(next_commit(table))
+    assert isinstance(answer, Refused) and answer.kind == "TableNotActive"
