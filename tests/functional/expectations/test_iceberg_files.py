@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from turnstile.expectations import table_check
 from turnstile.expectations.core.conditions import NotEvaluated, expectations_of
 from turnstile.expectations.table_check import TableCheck
 from turnstile.iceberg.core.metadata import TableMetadata, parse
+from turnstile.iceberg.core.schema import Field, StructType
 from turnstile.iceberg.expectations import source as source_module
 from turnstile.iceberg.expectations.source import IcebergSource, Reads
 from turnstile.planning.read_budget import ReadBudget
@@ -84,13 +86,16 @@ class Checked:
         assert isinstance(found, IcebergTable)
         return parse(self.table.files[found.metadata][0])
 
-    def source(self, base: TableMetadata | None = None) -> IcebergSource:
+    def source(self, base: TableMetadata | None = None, *more: Field) -> IcebergSource:
+        """The table as it is now, with ``more`` columns."""
         reads = Reads(self.table.client.world.storages, self.rows, self.manifests)
-        return IcebergSource(reads, self.table.location, self.state(), base)
+        state = self.state()
+        schema = msgspec.structs.replace(state.schema, fields=(*state.schema.fields, *more))
+        return IcebergSource(reads, self.table.location, msgspec.structs.replace(state, schemas=(schema,)), base)
 
-    def problem(self, text: str, base: TableMetadata | None = None, *, now_ms: int = 0) -> str | None:
+    def problem(self, text: str, base: TableMetadata | None = None, *more: Field, now_ms: int = 0) -> str | None:
         """How the files that are not in ``base`` break a condition."""
-        source = self.source(base)
+        source = self.source(base, *more)
         (expectation,) = expectations_of({"turnstile.expect.e": text})
         return TableCheck(source, now_ms).problem(expectation.condition, None if base is None else source.added_files)
 
@@ -235,3 +240,55 @@ def test_examples_show_columns_with_values_that_compare() -> None:
     checked.table.append(checked.file(1, -2))
     found = checked.problem("id > 0")
     assert json.loads(str(found).partition("such as ")[2]) == {"id": -2, "region": "x", "at": None}
+
+
+def test_a_table_without_a_snapshot_has_no_files() -> None:
+    checked = Checked()
+    assert checked.problem("row_count = 0") is None and checked.problem("id > 5") is None
+    base = checked.state()
+    checked.table.append(checked.file(1))
+    assert str(checked.problem("id > 5", base)).startswith("1 rows in 1 of 1 files")
+
+
+def test_files_without_values_or_rows_have_no_newest_value() -> None:
+    checked = Checked()
+    checked.table.append(
+        checked.file(stats=False), checked.file(1, null_value_counts={1: 0, 3: 1}), checked.file(1, at_us=HOUR_US)
+    )
+    assert checked.problem("freshness(at) < interval 2 hours", now_ms=3_600_000) is None
+    checked.table.append(checked.file(1))
+    with pytest.raises(NotEvaluated, match="which value is its newest"):
+        checked.problem("freshness(at) < interval 2 hours")
+
+
+def test_nulls_are_those_of_statistics_and_not_of_members_of_structs() -> None:
+    inside = Field(4, "inside", StructType((Field(5, "n", "int", False),)), False)
+    checked = Checked()
+    checked.table.append(checked.file(1, null_value_counts={1: 0, 5: 0}))
+    assert checked.problem("null_fraction(id) = 0", None, inside) is None
+    for column in ("inside.n", "region"):
+        with pytest.raises(NotEvaluated, match="how many nulls"):
+            checked.problem(f"null_fraction({column}) = 0", None, inside)
+    assert "inside" not in checked.source(None, inside).shown_names
+    assert "n" not in checked.source(None, inside).shown_names
+
+
+@pytest.mark.parametrize(
+    ("field", "is_read"),
+    [
+        (Field(7, "late", "int", False), True),
+        (Field(7, "late", "int", False, initial_default=3), False),
+        (Field(7, "late", StructType((Field(8, "n", "int", False, initial_default=3),)), False), False),
+        (Field(7, "late", StructType((Field(8, "n", "int", False),)), False), True),
+        (Field(7, "late", "uuid", False), True),
+    ],
+)
+def test_a_column_that_a_file_lacks_is_null_unless_it_has_an_initial_default(field: Field, is_read: bool) -> None:
+    checked = Checked()
+    checked.table.append(checked.file(1, 2))
+    if is_read:
+        assert checked.problem("late IS NULL", None, field) is None
+        assert str(checked.problem("late IS NOT NULL", None, field)).startswith("2 rows")
+    else:
+        with pytest.raises(NotEvaluated, match="values of 'late' that are elsewhere"):
+            checked.problem("late IS NULL", None, field)

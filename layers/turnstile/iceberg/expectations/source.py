@@ -78,7 +78,7 @@ class IcebergFile:
 
     def nulls(self, column: TypedColumn) -> int:
         nulls = map_of(self.file.record, manifests.NULL_COUNTS).get(self._columns.id_of(column.name) or 0)
-        if len(column.name) > 1 or type(nulls) is not int or (nulls and self._has_deleted_rows):
+        if len(column.name) > 1 or type(nulls) is not int or self._has_deleted_rows:
             raise NotEvaluated(f"the statistics of {self.path[-200:]!r} do not say how many nulls it has")
         return nulls
 
