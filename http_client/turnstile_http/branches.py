@@ -114,8 +114,9 @@ class Branches:
     def promote(self, name: str, *, state: str | None = None, tables: Sequence[str] = ()) -> BranchChanges:
         """Makes the changes of a branch those of its catalog, all at once, and ends it; one without
         changes stays. With the ``state`` of changes that were looked at no others are promoted.
-        With ``tables`` only these changed Delta tables are, and the branch is updated and stays. The
-        error ``BranchConflict`` says why it cannot be promoted (``changes`` has all reasons)."""
+        With ``tables`` only these changed Delta tables are, and the branch is updated and stays.
+        The error ``BranchConflict`` says why it cannot be promoted (``changes`` has all
+        reasons)."""
         body: dict[str, Any] = {} if state is None else {"state": state}
         body |= {"tables": [*tables]} if tables else {}
         return BranchChanges.read(self._call("promote", "POST", self._route(name, "promote"), body, change=True))

@@ -168,7 +168,7 @@ class Promoter:
             if unchanged:
                 return_unchanged(self._services, self._comparer, plan, unchanged)
                 continue
-            changed = _chosen(plan, tables) if tables else plan.tables
+            changed = _tables_by_name(plan, tables) if tables else plan.tables
             checker = Checker(self._services, self._comparer)
             checks = checker.check(plan)
             broken = _reasons(check for check in checks if not tables or _is_about(check, changed))
@@ -339,7 +339,7 @@ def _is_about(check: Checked, tables: Sequence[ComparedTable]) -> bool:
     return any(f"{dotted_name(*table.path)}.".startswith(f"{check.table}.") for table in tables)
 
 
-def _chosen(plan: Comparison, names: Sequence[str]) -> list[ComparedTable]:
+def _tables_by_name(plan: Comparison, names: Sequence[str]) -> list[ComparedTable]:
     """The changed tables of these names. Raises InvalidRequest for another name."""
     changed = {fold(dotted_name(*table.path)): table for table in plan.tables}
     for name in names:
