@@ -1,5 +1,5 @@
-"""The work of ``kill_work`` with branches: they are made, written, promoted and dropped by a server
-that is killed at any moment (I28)."""
+"""The work of ``kill_work`` with branches: they are made, written, updated, promoted and dropped by a
+server that is killed at any moment (I28)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class Branching(Work):
         self.tables = [Table(self.server) for _ in range(self.count)]
         self.versions = dict.fromkeys((table.name for table in self.tables), 0)
         self.asked = ""
-        self.changed: set[str] = set()
+        self.changed: dict[str, int] = {}
+        """The version of the branch's table with its commit, by name."""
+        self.begun = ""
+        """The catalog's table to which a commit was sent, without an answer so far."""
         self.written: set[str] = set()
         """Tables of the branch with a commit that was acknowledged, or that may be there."""
         self.own: set[str] = set()
@@ -41,13 +44,15 @@ class Branching(Work):
 
     def work(self) -> bool:
         while True:  # until it is killed
-            self.changed = set()
+            self.changed = {}
             self.written = set()
             self.asked = "create"
             self.ask("POST", BRANCHES, {"name": "dev"})
             self.asked = "write"
             for table in self.rng.sample(self.tables, self.rng.choice((3, self.count))):
                 self._write(table)
+            if self.rng.random() < 0.5:
+                self._update()
             self.asked = self.rng.choice(("promote", "promote", "drop"))
             if self.asked == "drop":
                 self.ask("DELETE", f"{BRANCHES}/dev")
@@ -65,7 +70,18 @@ class Branching(Work):
         self.written.add(table.name)
         mine.append(own["latest"] + 1)
         mine.api.close()
-        self.changed.add(table.name)
+        self.changed[table.name] = own["latest"] + 1
+
+    def _update(self) -> None:
+        """Commits of the catalog, which the branch takes over."""
+        for table in self.rng.sample(self.tables, 3):
+            self.begun = table.name
+            if table.append(self.versions[table.name] + 1)["outcome"] != "ratified":
+                raise AssertionError(f"{table.name} takes no commit")
+            self.versions[table.name] += 1
+            self.begun = ""
+        self.asked = "update"
+        self.ask("POST", f"{BRANCHES}/dev/update")
 
     def _count(self) -> None:
         """The promotion added a version to each changed table."""
@@ -76,6 +92,9 @@ class Branching(Work):
         """The catalog shows all of the branch or nothing of it; the branch is ended."""
         there = self.api.get(f"{BRANCHES}/dev").status_code == 200
         heads = {table.name: table.get("head")["latest"] for table in self.tables}
+        if self.begun:
+            self.versions[self.begun] = min(heads[self.begun], self.versions[self.begun] + 1)
+            self.begun = ""
         more = {name: heads[name] - self.versions[name] for name in heads}
         if self.asked == "promote" and not there:
             self._count()
@@ -88,7 +107,8 @@ class Branching(Work):
         if not there:
             self.asked = ""
             return True
-        lost = [name for name in self.changed if self.asked != "drop" and self._latest(name) <= self.versions[name]]
+        changed = self.changed if self.asked != "drop" else {}
+        lost = [name for name, version in changed.items() if self._latest(name) < version]
         if lost:
             self.report.problems.append(f"branches: acknowledged commits of {lost} are not on the branch")
             return True
