@@ -20,6 +20,7 @@ from tests.support.gc import HISTORY_GRACE, collect, collect_history, days, name
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.promotion import Promoter
+from turnstile.branches.update import Updater
 from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.rows import RECENT
@@ -27,6 +28,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.proposals import CommitRequest
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS
+from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.limits import SpillLimits
 
 TIGHT = SpillLimits(embedded=150, segment=300)
@@ -148,6 +150,8 @@ class BranchMachine(RuleBasedStateMachine):
         self.services = fresh(spill=TIGHT)
         self.world = fakes(self.services)
         self.model: dict[str, set[str]] = {"main": {"default"}}
+        self.base: dict[str, set[str]] = {}
+        """The names that a branch's catalog had at its base, by the branch."""
 
     def _commit(self, catalog: str, edit: Edit) -> None:
         self.services.committer.commit(catalog, lambda _: edit)
@@ -173,6 +177,21 @@ class BranchMachine(RuleBasedStateMachine):
         if full not in self.model:
             self.services.branches.create("main", f"b{number}")
             self.model[full] = set(self.model["main"])
+            self.base[full] = set(self.model["main"])
+
+    @precondition(lambda self: len(self.model) > 1)
+    @rule(data=st.data())
+    def update(self, data: Any) -> None:
+        full = data.draw(st.sampled_from(sorted(self.model.keys() - {"main"})))
+        groups = Services(cast("Any", self.world), Settings(lake_root=LAKE)).groups
+        try:
+            Updater(self.services, groups).update("main", full.partition("@")[2])
+        except StateConflict:  # both changed a name
+            return
+        created = self.model[full] - self.base[full]
+        dropped = self.base[full] - self.model[full]
+        self.model[full] = (self.model["main"] - dropped) | created
+        self.base[full] = set(self.model["main"])
 
     @precondition(lambda self: len(self.model) > 1)
     @rule(data=st.data())
