@@ -208,7 +208,6 @@ class Updater:
             head=view.tree.head,
             seq=view.tree.commit.seq,
             at=max(now, latest_ict) * 1000,
-            first=base.first or base.head,
         )
         swap = swap_head(row, draft.tree.head, now, draft.tree.commit.segments)
         return Edit(f"update branch {base.branch}", put={snapshot_path(base.name): moved}, writes=(swap,))

@@ -61,7 +61,7 @@ class KeptTrees:
             head = CatalogHead.from_row(row)
             younger = head.created > began
             edge = (
-                reader.store.tree(head.name, base.first or base.head)
+                reader.store.tree(head.name, base.head)
                 if younger
                 else History(reader).tree(head.name, AsOf(time=began))
             )

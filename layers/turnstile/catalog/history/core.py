@@ -143,7 +143,6 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
         until: when that branch ends (ms).
         owner: the principal that created that branch; empty for the operator.
         dropping: whether a drop of that branch has begun.
-        first: the commit that the branch was made from, if an update moved ``head`` since.
     """
 
     name: str
@@ -157,7 +156,6 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     until: int = 0
     owner: str = ""
     dropping: bool = False
-    first: str = ""
 
 
 def snapshot_path(name: str) -> Path:
