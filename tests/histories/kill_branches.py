@@ -33,7 +33,7 @@ class Branching(Work):
         self.asked = ""
         self.changed: dict[str, int] = {}
         """The version of the branch's table with its commit, by name."""
-        self.begun = ""
+        self.sent = ""
         """The catalog's table to which a commit was sent, without an answer so far."""
         self.written: set[str] = set()
         """Tables of the branch with a commit that was acknowledged, or that may be there."""
@@ -73,13 +73,13 @@ class Branching(Work):
         self.changed[table.name] = own["latest"] + 1
 
     def _update(self) -> None:
-        """Commits of the catalog, which the branch takes over."""
-        for table in self.rng.sample(self.tables, 3):
-            self.begun = table.name
+        """Commits of tables that the branch did not change, which it takes over."""
+        for table in [table for table in self.tables if table.name not in self.written][:3]:
+            self.sent = table.name
             if table.append(self.versions[table.name] + 1)["outcome"] != "ratified":
                 raise AssertionError(f"{table.name} takes no commit")
             self.versions[table.name] += 1
-            self.begun = ""
+            self.sent = ""
         self.asked = "update"
         self.ask("POST", f"{BRANCHES}/dev/update")
 
@@ -92,9 +92,9 @@ class Branching(Work):
         """The catalog shows all of the branch or nothing of it; the branch is ended."""
         there = self.api.get(f"{BRANCHES}/dev").status_code == 200
         heads = {table.name: table.get("head")["latest"] for table in self.tables}
-        if self.begun:
-            self.versions[self.begun] = min(heads[self.begun], self.versions[self.begun] + 1)
-            self.begun = ""
+        if self.sent:
+            self.versions[self.sent] = min(heads[self.sent], self.versions[self.sent] + 1)
+            self.sent = ""
         more = {name: heads[name] - self.versions[name] for name in heads}
         if self.asked == "promote" and not there:
             self._count()
