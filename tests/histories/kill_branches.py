@@ -1,5 +1,5 @@
-"""The work of ``kill_work`` with branches: they are made, written, updated, promoted and dropped by a
-server that is killed at any moment (I28)."""
+"""The work of ``kill_work`` with branches: they are made, written, updated, promoted and dropped by
+a server that is killed at any moment (I28)."""
 
 from __future__ import annotations
 

@@ -307,7 +307,10 @@ MODULES: Final = {
         guards=True,
     ),
     "turnstile.planning.read_budget": Mutated(
-        ("unit/planning/test_samples.py", "unit/expectations/test_expectations.py"), writes=False, guards=True
+        ("unit/planning/test_samples.py", "unit/expectations/test_expectations.py"),
+        writes=False,
+        decides=True,
+        guards=True,
     ),
     "turnstile.expectations.core.conditions": Mutated(
         ("unit/expectations/test_expectations.py",), writes=False, decides=True, guards=True
@@ -368,9 +371,9 @@ MODULES: Final = {
         ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
     ),
     "turnstile.branches.update": Mutated(
-        ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
+        ("functional/branches", "simulation/clients/test_branches.py"), writes=False, decides=True, guards=True
     ),
-    "turnstile.branches.unchanged": Mutated(("functional/branches",), writes=True, decides=True),
+    "turnstile.branches.unchanged": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.branches.refusals": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.branches.net_commits": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.branches.core.entities": Mutated(("functional/branches",), writes=False, decides=True),
@@ -731,7 +734,7 @@ SURVIVORS: Final[dict[str, str]] = {
         "a metadata file that is read again names what it named: it saves a read"
     ),
     "turnstile.planning.sample: sample: edge left <= 0": "a row more after exactly as many bytes as an answer has",
-    "turnstile.planning.file_rows: count: edge self._left < 0": "exactly as many bytes as may be read",
+    "turnstile.planning.read_budget: count: edge self._left < 0": "exactly as many bytes as may be read",
     "turnstile.planning.core.shown_rows: _float: edge value > 0": "no infinity is 0",
     "turnstile.planning.core.sql: _number: operand len(text) < 100": "a longer number is the same as a text",
     "turnstile.planning.core.sql: _number: edge len(text) < 100": "a longer number is the same as a text",
