@@ -3,8 +3,9 @@
     1  names      the differences between the base and the branch
     2  tables     of each Delta table with a log of its own the net change of its commits, with the
                   paths of the catalog's table; compared with what that table got since the base
-    3  conflicts  named, all of them; nothing was changed
-    4  one write  of the catalog's HEAD, with a commit for each changed table; the branch's tables
+    3  refusals   of rights, for each table and name; of conflicts, all of them; nothing was changed
+    4  one write  of the catalog's HEAD, with a commit for each changed table; the rights are asked
+                  again in the tree that it replaces; the branch's tables
                   are handed over at the versions that were read, and the row of the branch is
                   erased while its HEAD is the one that was read. Many tables are prepared before
                   (``catalog.changes.transactions``)
@@ -19,7 +20,7 @@ Source: Delta's proposal of branches (delta-io/delta 7439): one commit a table.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -27,6 +28,7 @@ import msgspec
 
 from turnstile.branches.checks import Checked, Checker
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
+from turnstile.branches.core.asked_names import AskedName, asked_names
 from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.entities import access_of, with_access
 from turnstile.branches.core.net_change import (
@@ -37,7 +39,14 @@ from turnstile.branches.core.net_change import (
 )
 from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.branches.net_commits import NetCommits
-from turnstile.branches.refusals import CONFLICTS_MAX, busy, conflict, late_commit, refuse_changed_branch
+from turnstile.branches.refusals import (
+    CONFLICTS_MAX,
+    busy,
+    conflict,
+    late_commit,
+    refuse_changed_branch,
+    require_rights,
+)
 from turnstile.branches.unchanged import return_unchanged
 from turnstile.catalog.changes.commit import CatalogChange
 from turnstile.catalog.changes.composed import GroupChange
@@ -58,6 +67,10 @@ from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 from turnstile.store.core.locations import branch_folder, normalise
 from turnstile.store.core.writes import Change, Clause, Equals, Set, Write
 from turnstile.store.ports import World
+
+PromotionAuthorizer = Callable[[View, Sequence[AskedName]], list[str]]
+"""Returns the reasons why the principal of a request may not change these names of a catalog, for
+one of its trees."""
 
 _ATTEMPTS: Final = 10
 CHECKS_MAX: Final = 1_000
@@ -119,14 +132,18 @@ class Promoted(msgspec.Struct, frozen=True):
 
 
 class Promoter:
-    """Compares branches with their catalogs, and promotes them. One per request."""
+    """Compares branches with their catalogs, and promotes them. One per request, whose guard
+    authorizes it to read both."""
 
-    def __init__(self, catalog: CatalogServices, groups: GroupRatifier, *, principal: str = "") -> None:
+    def __init__(
+        self, catalog: CatalogServices, groups: GroupRatifier, authorize: PromotionAuthorizer, *, principal: str = ""
+    ) -> None:
         self._services = catalog
         self._world: World = catalog.world
         self._store = catalog.reader.store
         self._comparer = Comparer(catalog)
         self._groups = groups
+        self._authorize = authorize
         self._principal = principal
         self._commits = NetCommits(catalog, principal)
 
@@ -137,7 +154,7 @@ class Promoter:
         tables = [_table_change(table) for table in plan.tables if not table.change.is_empty]
         checker = Checker(self._services, self._comparer)
         checks = checker.check(plan)
-        reasons = [*plan.conflicts, *_reasons(checks)]
+        reasons = [*plan.conflicts, *_reasons(checks), *self._missing_rights(plan, View(plan.catalog, self._store))]
         state = _state_of(plan, checker.created)
         return BranchChanges(tables, _names(plan), reasons[:CONFLICTS_MAX], checks[:CHECKS_MAX], state)
 
@@ -149,6 +166,7 @@ class Promoter:
 
         Raises:
             NotFound: no such branch.
+            PermissionDenied: the right to promote a table or a name is missing.
             StateConflict: ``BranchConflict``: the catalog was changed in a way that cannot be put
                 together with the branch, or the branch has other changes than ``state``;
                 ``ConcurrentChange``: other writers were faster.
@@ -159,6 +177,7 @@ class Promoter:
         """
         for _ in range(_ATTEMPTS):
             plan = self._comparer.compare(catalog, name)
+            self._require_rights(plan, View(plan.catalog, self._store))
             if plan.conflicts:
                 raise conflict(plan.base.branch, plan.conflicts)
             unchanged = [table for table in plan.tables if table.change.is_empty]
@@ -180,7 +199,7 @@ class Promoter:
             transactions = CatalogTransactions(self._groups, self._services.committer)
             versions = checker.created if state else checker.versions
             change = CatalogChange(partial(self._edit, plan, versions), refuse_changed_branch)
-            member = GroupChange(change, lambda _view: None)
+            member = GroupChange(change, partial(self._require_rights, plan))
             try:
                 outcome = transactions.commit(plan.catalog.catalog, group, [member])
                 if not isinstance(outcome, Applied) and outcome.change is not None:
@@ -193,6 +212,13 @@ class Promoter:
                 tables = [_table_change(table, commit.version) for table, commit in ratified]
                 return Promoted(plan.base.branch, outcome.seq, tables, _names(plan))
         raise busy(name)
+
+    def _missing_rights(self, plan: Comparison, view: View) -> list[str]:
+        changed = (table.path for table in plan.tables if not table.change.is_empty)
+        return self._authorize(view, list(asked_names(changed, plan.names)))
+
+    def _require_rights(self, plan: Comparison, view: View) -> None:
+        require_rights(plan.base.branch, self._missing_rights(plan, view))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
