@@ -57,8 +57,7 @@ class Grants:
         access = chain.levels[-1]
         if is_permitted(EDIT[securable], principal, chain):
             return access
-        own = tuple(grant for grant in access.grants if grant.principal in principal.names)
-        return Access(access.owner if access.owner in principal.names else "", own)
+        return access.shown_to(principal.names)
 
     def change(self, target: Target, changes: Sequence[GrantChange] = (), *, owner: str | None = None) -> Access:
         """Change the rights of ``target``; returns them afterwards. ``owner``: None keeps it, empty

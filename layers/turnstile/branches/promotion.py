@@ -3,8 +3,9 @@
     1  names      the differences between the base and the branch
     2  tables     of each Delta table with a log of its own the net change of its commits, with the
                   paths of the catalog's table; compared with what that table got since the base
-    3  conflicts  named, all of them; nothing was changed
-    4  one write  of the catalog's HEAD, with a commit for each changed table; the branch's tables
+    3  refusals   of rights, for each table and name; of conflicts, all of them; nothing was changed
+    4  one write  of the catalog's HEAD, with a commit for each changed table; the rights are asked
+                  again in the tree that it replaces; the branch's tables
                   are handed over at the versions that were read, and the row of the branch is
                   erased while its HEAD is the one that was read. Many tables are prepared before
                   (``catalog.changes.transactions``)
@@ -21,12 +22,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.branches.checks import ChangeOfView, Checked, Checker
+from turnstile.branches.checks import Checked, Checker
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
+from turnstile.branches.core.asked_names import AskedName, asked_names
 from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.entities import access_of, with_access
 from turnstile.branches.core.net_change import (
@@ -37,10 +39,11 @@ from turnstile.branches.core.net_change import (
 )
 from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.branches.net_commits import NetCommits
-from turnstile.branches.refusals import CONFLICTS_MAX, busy, conflict, late_commit
+from turnstile.branches.refusals import CONFLICTS_MAX, busy, conflict, late_commit, require_rights
 from turnstile.branches.unchanged import return_unchanged
 from turnstile.branches.update import Updater
-from turnstile.branches.writes import commit_at_once
+from turnstile.branches.writes import branch_change, commit_at_once
+from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.transactions import Applied
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import let_go_of
@@ -58,6 +61,15 @@ from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 from turnstile.store.core.locations import normalise, split_location
 from turnstile.store.core.writes import Change, Clause, Equals, Set, Write
 from turnstile.store.ports import World
+
+
+class PromotionAuthorizer(Protocol):
+    """The rights of the principal of a request."""
+
+    def __call__(self, view: View, names: Sequence[AskedName], *, updates: bool = False) -> list[str]:
+        """Returns the reasons why the principal may not change these names in a tree of a catalog;
+        nor, where the write ``updates`` the branch, see all of the catalog."""
+
 
 _ATTEMPTS: Final = 10
 CHECKS_MAX: Final = 1_000
@@ -119,14 +131,18 @@ class Promoted(msgspec.Struct, frozen=True):
 
 
 class Promoter:
-    """Compares branches with their catalogs, and promotes them. One per request."""
+    """Compares branches with their catalogs, and promotes them. One per request, whose guard
+    authorizes it to read both."""
 
-    def __init__(self, catalog: CatalogServices, groups: GroupRatifier, *, principal: str = "") -> None:
+    def __init__(
+        self, catalog: CatalogServices, groups: GroupRatifier, authorize: PromotionAuthorizer, *, principal: str = ""
+    ) -> None:
         self._services = catalog
         self._world: World = catalog.world
         self._store = catalog.reader.store
         self._comparer = Comparer(catalog)
         self._groups = groups
+        self._authorize = authorize
         self._principal = principal
         self._commits = NetCommits(catalog, principal)
 
@@ -137,7 +153,9 @@ class Promoter:
         tables = [_table_change(table) for table in plan.tables if not table.change.is_empty]
         checker = Checker(self._services, self._comparer)
         checks = checker.check(plan)
-        reasons = [*plan.conflicts, *_reasons(checks)]
+        asked = list(asked_names((table.path for table in _changed_tables(plan)), plan.names))
+        missing = self._authorize(View(plan.catalog, self._store), asked)
+        reasons = [*plan.conflicts, *_reasons(checks), *missing]
         state = _state_of(plan, checker.created)
         return BranchChanges(tables, _names(plan), reasons[:CONFLICTS_MAX], checks[:CHECKS_MAX], state)
 
@@ -151,6 +169,7 @@ class Promoter:
 
         Raises:
             NotFound: no such branch.
+            PermissionDenied: the right to promote a table or a name is missing.
             StateConflict: ``BranchConflict``: the catalog was changed in a way that cannot be put
                 together with the branch, or the branch has other changes than ``state``;
                 ``ConcurrentChange``: other writers were faster.
@@ -162,13 +181,16 @@ class Promoter:
         """
         for _ in range(_ATTEMPTS):
             plan = self._comparer.compare(catalog, name)
+            changed = _changed_tables(plan, tables)
+            asked = list(asked_names((table.path for table in changed), () if tables else plan.names))
+            authorize = partial(self._require_rights, plan, asked, updates=bool(tables))
+            authorize(View(plan.catalog, self._store))
             if plan.conflicts:
                 raise conflict(plan.base.branch, plan.conflicts)
             unchanged = [table for table in plan.tables if table.change.is_empty]
             if unchanged:
                 return_unchanged(self._services, self._comparer, plan, unchanged)
                 continue
-            changed = _tables_by_name(plan, tables) if tables else plan.tables
             checker = Checker(self._services, self._comparer)
             checks = checker.check(plan)
             broken = _reasons(check for check in checks if not tables or _is_about(check, changed))
@@ -184,22 +206,25 @@ class Promoter:
             }
             if tables:
                 updater = Updater(self._services, self._groups, principal=self._principal)
-                applied = updater.write(plan, commits, checker.guard)
+                applied = updater.write(plan, commits, checker.guard, authorize)
             else:
                 versions = checker.created if state else checker.versions
                 edit = checker.guard(partial(self._edit, plan, versions))
-                applied = self._promote_all(plan, list(commits.values()), edit)
+                applied = self._promote_all(plan, list(commits.values()), branch_change(edit, authorize))
             if applied is not None:
                 versions_by_table = {commit.table_id: commit.version for commit in commits.values()}
                 done = [_table_change(table, versions_by_table[table.theirs.table_id]) for table in changed]
                 return Promoted(plan.base.branch, applied.seq, done, [] if tables else _names(plan))
         raise busy(name)
 
-    def _promote_all(self, plan: Comparison, commits: Sequence[CommitRequest], edit: ChangeOfView) -> Applied | None:
+    def _promote_all(self, plan: Comparison, commits: Sequence[CommitRequest], change: GroupChange) -> Applied | None:
         """Writes the promotion of the whole branch; None where a table got a commit meanwhile."""
         own = tuple(HandOver(table.own.table_id, table.own.latest) for table in plan.tables)
         group = GroupRequest(self._world.ids.uuid(), tuple(commits), own)
-        return commit_at_once(self._services, self._groups, plan, group, edit)
+        return commit_at_once(self._services, self._groups, plan, group, change)
+
+    def _require_rights(self, plan: Comparison, asked: Sequence[AskedName], view: View, *, updates: bool) -> None:
+        require_rights(plan.base.branch, self._authorize(view, asked, updates=updates))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -339,15 +364,16 @@ def _is_about(check: Checked, tables: Sequence[ComparedTable]) -> bool:
     return any(f"{dotted_name(*table.path)}.".startswith(f"{check.table}.") for table in tables)
 
 
-def _tables_by_name(plan: Comparison, names: Sequence[str]) -> list[ComparedTable]:
-    """The changed tables of these names. Raises InvalidRequest for another name."""
-    changed = {fold(dotted_name(*table.path)): table for table in plan.tables}
+def _changed_tables(plan: Comparison, names: Sequence[str] = ()) -> list[ComparedTable]:
+    """The Delta tables that the branch changed, all or those of ``names``. Raises InvalidRequest for
+    the name of another one."""
+    changed = {fold(dotted_name(*table.path)): table for table in plan.tables if not table.change.is_empty}
     for name in names:
         if fold(name) not in changed:
             problem = f"'{name[:300]}' is no Delta table that branch '{plan.base.branch}' changed"
             remedy = "name tables as the branch's changes do; new names go with the whole branch"
             raise InvalidRequest(problem, field="tables", remedy=remedy)
-    return [changed[name] for name in dict.fromkeys(map(fold, names))]
+    return [changed[name] for name in dict.fromkeys(map(fold, names) if names else changed)]
 
 
 def _names(plan: Comparison) -> list[ChangedName]:

@@ -7,12 +7,12 @@ from typing import Final
 
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.delta.core.head import TableHead
-from turnstile.store.core.errors import ErrorType, StateConflict, first_of
+from turnstile.store.core.errors import ErrorType, PermissionDenied, StateConflict, first_of
 from turnstile.store.core.writes import Row
 
 BEGIN_ANEW: Final = "make a new branch, and do there again what is in conflict"
 CONFLICTS_MAX: Final = 50
-"""Conflicts that a refusal names."""
+"""Conflicts, and names without the right to promote, of one refusal."""
 
 
 def conflict(
@@ -27,6 +27,18 @@ def conflict(
         conflicts=list(reasons[:CONFLICTS_MAX]),
         count=len(reasons),
     )
+
+
+def require_rights(branch: str, reasons: Sequence[str]) -> None:
+    """Raises PermissionDenied for a promotion with ``reasons`` why its principal may not make
+    it."""
+    if reasons:
+        raise PermissionDenied(
+            f"branch '{branch}' cannot be promoted: {first_of(reasons)}",
+            remedy="ask for PROMOTE there or above, or ask the owner of the catalog",
+            missing=list(reasons[:CONFLICTS_MAX]),
+            count=len(reasons),
+        )
 
 
 def busy(branch: str) -> StateConflict:

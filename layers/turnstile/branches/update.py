@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -31,7 +32,7 @@ from turnstile.branches.core.paths import below_branch
 from turnstile.branches.net_commits import NetCommits
 from turnstile.branches.refusals import busy, conflict, late_commit
 from turnstile.branches.unchanged import return_unchanged
-from turnstile.branches.writes import commit_at_once
+from turnstile.branches.writes import branch_change, commit_at_once
 from turnstile.catalog.branches import Branch, base_of, branch_of
 from turnstile.catalog.changes.draft import DraftCommit, draft_commit
 from turnstile.catalog.changes.transactions import Applied
@@ -115,7 +116,7 @@ class Updater:
             if unchanged:
                 return_unchanged(self._services, self._comparer, plan, unchanged)
                 continue
-            if self.write(plan, {}, lambda edit: edit) is not None:
+            if self.write(plan) is not None:
                 tree = self._services.reader.current(plan.catalog.catalog)
                 both = [table for table in plan.tables if not table.since.is_empty]
                 return Updated(branch_of(tree, self._store, plan.base.name[1:]), [_answer_of(table) for table in both])
@@ -127,11 +128,16 @@ class Updater:
         return table.change.is_empty and access_of(before) == access_of(table.entity)
 
     def write(
-        self, plan: Comparison, promoted: Mapping[Path, CommitRequest], guard: Callable[[ChangeOfView], ChangeOfView]
+        self,
+        plan: Comparison,
+        promoted: Mapping[Path, CommitRequest] = MappingProxyType({}),
+        guard: Callable[[ChangeOfView], ChangeOfView] = lambda change: change,
+        authorize: Callable[[View], None] = lambda _view: None,
     ) -> Applied | None:
         """Carries out steps 3 to 5. Tables with a commit in ``promoted`` get it in the catalog, by
         the same write, and are the catalog's again on the branch. ``guard`` is put around the
-        change. Returns None where a table got a commit meanwhile."""
+        change; ``authorize`` raises PermissionDenied. Returns None where a table got a commit
+        meanwhile."""
         tables = [self._table_update(table) for table in plan.tables if table.path not in promoted]
         ended = [table for table in plan.tables if table.path in promoted]
         dropped = list(self._dropped_heads(plan))
@@ -149,7 +155,7 @@ class Updater:
         latest_ict = max([head.last_ict for head in compared] + [table.theirs.last_ict + 1 for table in ended] + [0])
         group = GroupRequest(self._world.ids.uuid(), (*own, *promoted.values()), tuple(reads))
         edit = guard(partial(self._edit, plan, tables, CatalogHead.from_row(row), latest_ict))
-        return commit_at_once(self._services, self._groups, plan, group, edit)
+        return commit_at_once(self._services, self._groups, plan, group, branch_change(edit, authorize))
 
     def _table_update(self, table: ComparedTable) -> _TableUpdate:
         since = self._comparer.changes_since(table) if table.change.is_empty else table.since

@@ -33,7 +33,7 @@ from turnstile.catalog.reader import CatalogReader, View
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.writes.state import drop_head
 from turnstile.delta.undecided import is_settled
-from turnstile.rights.grants import GRANTABLE, Access, GrantChange, Securable, apply_changes
+from turnstile.rights.grants import MANAGE_BRANCH, Access, GrantChange, apply_changes
 from turnstile.store.core.errors import (
     AlreadyExists,
     ErrorType,
@@ -263,11 +263,11 @@ class Branches:
 
 
 def _access_of_branch(access: Access, owner: str) -> Access:
-    """The rights on a branch of a catalog: the creator owns it, and the catalog's owner has every
-    privilege on it."""
+    """The rights on a branch of a catalog: the creator owns it, and the catalog's owner manages
+    it."""
     if not owner or owner == access.owner:
         return access
-    changes = [GrantChange(access.owner, GRANTABLE[Securable.CATALOG])] if access.owner else []
+    changes = [GrantChange(access.owner, MANAGE_BRANCH)] if access.owner else []
     return apply_changes(access, changes, owner)
 
 

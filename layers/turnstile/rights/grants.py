@@ -6,8 +6,8 @@ namespace is a member of its entity, that of a catalog a member of the commit ob
 HEAD names, that of the metastore (the realm) one of the realm's own tree. So a change of rights is
 one swap of one HEAD, and reading a tree reads its rights as well.
 
-Privileges and their meaning are Unity Catalog's (``Privilege`` in its open API). Ownership is not a
-privilege: it cannot be granted, it is handed over.
+Privileges and their meaning are Unity Catalog's (``Privilege`` in its open API), except ``OWN``.
+Ownership is not a privilege: it cannot be granted, it is handed over.
 """
 
 from __future__ import annotations
@@ -70,6 +70,12 @@ class Privilege(StrEnum):
     WRITE_FILES = "WRITE FILES"
     CREATE_EXTERNAL_TABLE = "CREATE EXTERNAL TABLE"
     CREATE_REFERENCE = "CREATE REFERENCE"
+    PROMOTE = "PROMOTE"
+
+
+OWN: Final = frozenset({Privilege.PROMOTE})
+"""Privileges that Unity Catalog and releases without branches do not know: its clients, and these
+releases, refuse an answer, or a tree, that has one among the others."""
 
 
 class Securable(StrEnum):
@@ -84,13 +90,17 @@ class Securable(StrEnum):
 _TABLE: Final = (Privilege.SELECT, Privilege.MODIFY)
 _SCHEMA: Final = (Privilege.CREATE_SCHEMA, Privilege.USE_SCHEMA, Privilege.CREATE_TABLE, *_TABLE)
 
+MANAGE_BRANCH: Final = (Privilege.USE_CATALOG, *_SCHEMA)
+"""The privileges on a branch with which a principal manages it as its owner does. They are all but
+``OWN``, so that the managers of stored branches remain managers."""
+
 _FILES: Final = (Privilege.READ_FILES, Privilege.WRITE_FILES, Privilege.CREATE_EXTERNAL_TABLE)
 
 GRANTABLE: Final[dict[Securable, tuple[Privilege, ...]]] = {
     Securable.METASTORE: (Privilege.CREATE_CATALOG, *_FILES, Privilege.CREATE_REFERENCE),
-    Securable.CATALOG: (Privilege.USE_CATALOG, *_SCHEMA),
-    Securable.SCHEMA: _SCHEMA,
-    Securable.TABLE: _TABLE,
+    Securable.CATALOG: (Privilege.USE_CATALOG, *_SCHEMA, Privilege.PROMOTE),
+    Securable.SCHEMA: (*_SCHEMA, Privilege.PROMOTE),
+    Securable.TABLE: (*_TABLE, Privilege.PROMOTE),
 }
 """The privileges that have a meaning on a securable or on an entity below it. Nothing is inherited
 from the metastore. Files outside the lake root are the metastore's, as long as external locations
@@ -100,6 +110,7 @@ are no securables.
 MAX_PRINCIPALS: Final = 200
 """Principals with grants on one securable. A role counts as one."""
 
+_PRIVILEGES: Final = frozenset(map(str, Privilege))
 _PRINCIPAL: Final = re.compile(r"(?!\s)[^\x00-\x1f\x7f]{1,255}(?<!\s)")
 
 
@@ -110,16 +121,48 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     privileges: tuple[Privilege, ...]
 
 
+class LaterGrant(msgspec.Struct, frozen=True, array_like=True):
+    """Grants of one principal of privileges in ``OWN``, and of later releases, by name, sorted."""
+
+    principal: str
+    privileges: tuple[str, ...]
+
+
 class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     """Owner (empty: only admins) and grants of one securable, sorted by principal, so that equal
-    rights are equal values."""
+    rights are equal values.
+
+    ``later``: a member of its own, which releases without branches skip. They refuse a tree with a
+    privilege that they do not know. An entity that such a release writes has lost these grants; it
+    never has more.
+    """
 
     owner: str = ""
     grants: tuple[Grant, ...] = ()
+    later: tuple[LaterGrant, ...] = ()
+
+    @property
+    def all_grants(self) -> tuple[Grant, ...]:
+        """The grants of every privilege that this release knows."""
+        granted = _granted(self)
+        known = ((name, tuple(sorted(_known(granted[name])))) for name in sorted(granted))
+        return tuple(Grant(name, privileges) for name, privileges in known if privileges)
 
     def held_by(self, names: frozenset[str]) -> frozenset[Privilege]:
         """Returns the grants here to any of ``names``: a principal's own name and its roles."""
-        return frozenset[Privilege]().union(*(grant.privileges for grant in self.grants if grant.principal in names))
+        held = frozenset[Privilege]().union(*(grant.privileges for grant in self.grants if grant.principal in names))
+        for grant in self.later:
+            if grant.principal in names:
+                held |= _known(grant.privileges)
+        return held
+
+    def shown_to(self, names: frozenset[str]) -> Access:
+        """Returns the part that is of ``names``."""
+        return Access(
+            self.owner if self.owner in names else "",
+            tuple(grant for grant in self.grants if grant.principal in names),
+            tuple(grant for grant in self.later if grant.principal in names),
+        )
 
     def owned_by(self, names: frozenset[str]) -> bool:
         return bool(self.owner) and self.owner in names
@@ -141,16 +184,34 @@ class GrantChange(msgspec.Struct, frozen=True):
 def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
     """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is
     None. Raises TooLarge beyond ``MAX_PRINCIPALS``."""
-    held = {grant.principal: {*grant.privileges} for grant in access.grants}
+    granted = _granted(access)
+    before = len(granted)
     for change in changes:
-        held[change.principal] = (held.get(change.principal, set()) | {*change.add}) - {*change.remove}
-    grants = tuple(Grant(name, tuple(sorted(held[name]))) for name in sorted(held) if held[name])
-    size = len(grants)
-    if size > max(MAX_PRINCIPALS, len(access.grants)):
+        granted[change.principal] = (granted.get(change.principal, set()) | {*change.add}) - {*change.remove}
+    size = sum(map(bool, granted.values()))
+    if size > max(MAX_PRINCIPALS, before):
         problem = f"{size} principals would have grants here"
         remedy = "grant to a role that they share"
         raise TooLarge(problem, field="changes", remedy=remedy, limit=MAX_PRINCIPALS, size=size)
-    return Access(access.owner if owner is None else owner, grants)
+    earlier = {name: tuple(sorted(_known(granted[name]) - OWN)) for name in sorted(granted)}
+    later = {name: tuple(sorted(map(str, granted[name].difference(earlier[name])))) for name in earlier}
+    return Access(
+        access.owner if owner is None else owner,
+        tuple(Grant(name, privileges) for name, privileges in earlier.items() if privileges),
+        tuple(LaterGrant(name, privileges) for name, privileges in later.items() if privileges),
+    )
+
+
+def _granted(access: Access) -> dict[str, set[str]]:
+    """The privileges of each principal, with those that this release does not know."""
+    granted: dict[str, set[str]] = {grant.principal: {*grant.privileges} for grant in access.grants}
+    for grant in access.later:
+        granted.setdefault(grant.principal, set()).update(grant.privileges)
+    return granted
+
+
+def _known(names: Iterable[str]) -> set[Privilege]:
+    return {Privilege(name) for name in names if name in _PRIVILEGES}
 
 
 def owner_for(principal: Principal) -> str:
@@ -168,10 +229,12 @@ def check_principal(name: str, field: str) -> str:
     return name
 
 
-def check_privileges(securable: Securable, names: Iterable[str], field: str) -> tuple[Privilege, ...]:
+def check_privileges(
+    securable: Securable, names: Iterable[str], field: str, *, without: frozenset[Privilege] = frozenset()
+) -> tuple[Privilege, ...]:
     """Returns the privileges of these names. Raises InvalidRequest for one that has no meaning on
-    ``securable``."""
-    grantable = {str(privilege): privilege for privilege in GRANTABLE[securable]}
+    ``securable``, or is in ``without``."""
+    grantable = {str(privilege): privilege for privilege in GRANTABLE[securable] if privilege not in without}
     for name in names:
         if name not in grantable:
             problem = f"{name[:60]!r} cannot be granted on a {securable}"

@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.rights.grants import GRANTABLE, NO_ACCESS, Access, Principal, Privilege, Securable
+from turnstile.rights.grants import MANAGE_BRANCH, NO_ACCESS, Access, Principal, Privilege
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -117,9 +117,14 @@ def branch_catalog(subject: Subject) -> bool:
 
 
 def manage_branch(subject: Subject) -> bool:
-    """Renew, compare or drop the branch: for its owner, and for principals with every privilege on
-    it, such as the owner of its catalog."""
-    return subject.owns(0) or subject.holds(*GRANTABLE[Securable.CATALOG], level=0)
+    """Renew, compare or drop the branch: for its owner, and for principals with every privilege of
+    ``MANAGE_BRANCH`` on it, such as the owner of its catalog."""
+    return subject.owns(0) or subject.holds(*MANAGE_BRANCH, level=0)
+
+
+def promote(subject: Subject) -> bool:
+    """Promote changes of the chain's last level, or of names in it, with a branch."""
+    return subject.owns(0) or (subject.inside and subject.holds(Privilege.PROMOTE))
 
 
 def edit_catalog(subject: Subject) -> bool:

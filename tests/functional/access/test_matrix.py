@@ -28,7 +28,7 @@ WRITE_FILES = ("metastore", "metastore", "WRITE FILES")
 USES = [USE_CATALOG, USE_SCHEMA]
 OWNS_TABLE = ("table", "main.sales.t1", "OWNER")
 OWNS_SCHEMA = ("schema", "main.sales", "OWNER")
-EVERY = ("USE CATALOG", "CREATE SCHEMA", "USE SCHEMA", "CREATE TABLE", "SELECT", "MODIFY")
+EVERY = ("USE CATALOG", "CREATE SCHEMA", "USE SCHEMA", "CREATE TABLE", "SELECT", "MODIFY", "PROMOTE")
 
 STANDINGS: dict[str, Rights] = {
     "-": [],
@@ -63,12 +63,14 @@ STANDINGS: dict[str, Rights] = {
     "Rs": [("ref", "app", "SELECT")],
     "Rm": [("ref", "app", "MODIFY")],
     "Ro": [("ref", "app", "OWNER")],
+    "Cp": [USE_CATALOG, ("catalog", "main", "PROMOTE")],
+    "most": [("catalog", "main", privilege) for privilege in EVERY if privilege != "PROMOTE"],
 }
 """Code of a column: C and S USE of catalog and schema, s SELECT, m MODIFY, n CREATE SCHEMA
-(catalog), t CREATE TABLE (schema), o owner of table, schema or catalog, all: every privilege on the
-catalog; of the metastore: k CREATE CATALOG, e CREATE EXTERNAL TABLE, r READ FILES, w WRITE FILES, f
-CREATE REFERENCE; of the reference: Rs SELECT, Rm MODIFY, Ro owner. ``role`` has them by its role,
-``adm`` is an admin."""
+(catalog), t CREATE TABLE (schema), p PROMOTE (catalog), o owner of table, schema or catalog, all:
+every privilege on the catalog, most: without PROMOTE; of the metastore: k CREATE CATALOG, e CREATE
+EXTERNAL TABLE, r READ FILES, w WRITE FILES, f CREATE REFERENCE; of the reference: Rs SELECT, Rm
+MODIFY, Ro owner. ``role`` has them by its role, ``adm`` is an admin."""
 
 OPEN = (
     "show rights on ref",

@@ -18,6 +18,7 @@ from tests.support.catalog import create as create_table
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, before_write, stop_races
+from turnstile.access.promotion_rights import PromotionRights
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches import comparison, update
@@ -33,6 +34,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.delta.undecided import settle_one
 from turnstile.maintenance.state import open_state
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, StorageFault, TurnstileError
 from turnstile.store.core.writes import Change
 from turnstile.store.ports import TRANSACT_MAX, World
@@ -181,7 +183,7 @@ class Lake:
             groups = GroupRatifier(services.world, services.ratifier, part=self.random.choice((TRANSACT_MAX, 5)))
             if some:
                 names = [f"default.{name}" for name in some]
-                Promoter(services.open_catalog, groups).promote("main", "dev", tables=names)
+                Promoter(services.open_catalog, groups, PromotionRights(OPERATOR)).promote("main", "dev", tables=names)
             else:
                 Updater(services.open_catalog, groups).update("main", "dev")
         except (Crash, OutcomeUnknown, StorageFault):
@@ -239,7 +241,7 @@ class Lake:
         try:
             part = self.random.choice((TRANSACT_MAX, 5))
             groups = GroupRatifier(services.world, services.ratifier, part=part)
-            Promoter(services.open_catalog, groups).promote("main", "dev")
+            Promoter(services.open_catalog, groups, PromotionRights(OPERATOR)).promote("main", "dev")
         except (Crash, OutcomeUnknown, StorageFault):
             pass
         except StateConflict as error:

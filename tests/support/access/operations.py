@@ -76,6 +76,13 @@ def _branch(realm: Realm, method: str, tail: str = "", body: Any = None) -> Ask:
     return Ask(method, f"{BRANCHES}/dev{tail}", body)
 
 
+def _promote(realm: Realm) -> Ask:
+    """Of a branch that creates a namespace."""
+    asked = _branch(realm, "POST", "/promote", body={})
+    realm.must("POST", "/v1/catalogs/main@dev/namespaces", {"name": "it"})
+    return asked
+
+
 def _reset(realm: Realm) -> Ask:
     """To where it is."""
     newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
@@ -280,7 +287,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "drop branch": lambda realm: _branch(realm, "DELETE"),
     "diff branch": lambda realm: _branch(realm, "GET", "/diff"),
     "update branch": lambda realm: _branch(realm, "POST", "/update"),
-    "promote branch": lambda realm: _branch(realm, "POST", "/promote", body={}),
+    "promote branch": _promote,
     "reset catalog": _reset,
     "clone table": lambda _: Ask("POST", CLONES, {"from": "sales.t1", "to": "sales.t9"}),
     "clone namespace": lambda _: Ask("POST", CLONES, {"from": "hr", "to": "hr9"}),

@@ -50,9 +50,9 @@ def functions() -> dict[str, Function]:
     return {name: Function(name, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens) for name in names}
 
 
-def _api(kind: str) -> str:
-    """The API that knows this kind of securable."""
-    return "/v1" if kind == "ref" else B
+def _api(kind: str, privileges: tuple[str, ...]) -> str:
+    """The API that knows this kind of securable and these privileges."""
+    return "/v1" if kind == "ref" or "PROMOTE" in privileges else B
 
 
 @functools.cache
@@ -122,11 +122,11 @@ class Realm:
 
     def grant(self, kind: str, name: str, principal: str, *privileges: str) -> None:
         change = {"principal": principal, "add": privileges, "remove": []}
-        self.must("PATCH", f"{_api(kind)}/permissions/{kind}/{name}", {"changes": [change]})
+        self.must("PATCH", f"{_api(kind, privileges)}/permissions/{kind}/{name}", {"changes": [change]})
 
     def revoke(self, kind: str, name: str, principal: str, *privileges: str) -> None:
         change = {"principal": principal, "add": [], "remove": privileges}
-        self.must("PATCH", f"{_api(kind)}/permissions/{kind}/{name}", {"changes": [change]})
+        self.must("PATCH", f"{_api(kind, privileges)}/permissions/{kind}/{name}", {"changes": [change]})
 
     def own(self, kind: str, name: str, principal: str) -> None:
         self.must("PATCH", f"/v1/permissions/{kind}/{name}", {"owner": principal})

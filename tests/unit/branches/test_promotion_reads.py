@@ -13,11 +13,13 @@ import pytest
 from tests.support.catalog import LAKE, create, fakes, fresh, head_of, set_state
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
+from turnstile.access.promotion_rights import PromotionRights
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.promotion import BranchChanges, Promoted, Promoter
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import published_path, staged_file, staged_path
@@ -70,7 +72,7 @@ class Lake:
 
     def promoter(self, services: Services | None = None) -> Promoter:
         services = services or self.services()
-        return Promoter(services.open_catalog, services.groups)
+        return Promoter(services.open_catalog, services.groups, PromotionRights(OPERATOR))
 
     def changes(self) -> BranchChanges:
         return self.promoter().changes("main", "dev")

@@ -17,6 +17,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import HISTORY_GRACE, collect, collect_history, days, names_at
+from turnstile.access.promotion_rights import PromotionRights
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.promotion import Promoter
@@ -28,6 +29,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.proposals import CommitRequest
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS
+from turnstile.rights.grants import OPERATOR
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.limits import SpillLimits
 
@@ -95,7 +97,7 @@ def test_i10_the_location_of_a_branchs_table_goes_with_its_remains(ended: str) -
         stamp = max(world.clock.now_ms(), head.last_ict + 1)
         content = delta.lines(delta.info("c", stamp), delta.add("file"))
         services.ratifier.commit(CommitRequest(own, head.latest + 1, base=head.latest, content=content))
-        Promoter(catalog, services.groups).promote("main", "dev")
+        Promoter(catalog, services.groups, PromotionRights(OPERATOR)).promote("main", "dev")
     else:
         catalog.branches.drop("main", "dev")
     for _ in range(3):

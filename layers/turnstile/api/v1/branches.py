@@ -20,7 +20,7 @@ from turnstile.catalog.core.branches import full_branch_name
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.rights.grants import owner_for
-from turnstile.rights.rules import branch_catalog, edit_catalog, manage_branch, use_catalog
+from turnstile.rights.rules import branch_catalog, manage_branch, use_catalog
 from turnstile.store.core.names import check_identifier
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def update_branch(catalog: str, branch: str) -> Updated:
 
 
 @routes.route(BRANCH + "/promote", methods=["POST"])
-@needs((edit_catalog, catalog_of_path), (manage_branch, branch_of_path))
+@needs((use_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def promote_branch(catalog: str, branch: str) -> Promoted:
     from turnstile.branches.promotion import Promoted
 
@@ -164,6 +164,8 @@ def _updater(by: CatalogServices) -> Updater:
 
 
 def _promoter(by: CatalogServices) -> Promoter:
+    from turnstile.access.promotion_rights import PromotionRights
     from turnstile.branches.promotion import Promoter
 
-    return Promoter(by, services().groups, principal=current().principal.name)
+    principal = current().principal
+    return Promoter(by, services().groups, PromotionRights(principal), principal=principal.name)

@@ -76,4 +76,4 @@ def _own(securable_type: str, full_name: str) -> Securable:
 
 
 def _rights(access: Access) -> Rights:
-    return Rights(access.owner or None, permissions.permissions(access.grants).privilege_assignments)
+    return Rights(access.owner or None, permissions.permissions(access.all_grants).privilege_assignments)

@@ -1,0 +1,41 @@
+"""The names for whose change a promotion asks a right. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from turnstile.branches.core.differences import Difference, Kind
+from turnstile.catalog.core.entities import NAMESPACE, TABLE
+from turnstile.catalog.core.paths import Path
+
+
+class AskedName(msgspec.Struct, frozen=True):
+    """A name that a promotion changes, with the kind of its entity.
+
+    A change needs the right on the entity itself. Whatever gives the name to another entity, or
+    takes it away, needs it on the level above, as a new entity has no rights yet.
+    """
+
+    path: Path
+    of: str
+    change: Kind
+
+    @property
+    def namespace(self) -> Path:
+        """The namespace of the chain of rights."""
+        return self.path if self.change == "changed" and self.of == NAMESPACE else self.path[:-1]
+
+    @property
+    def table(self) -> str:
+        """The table of the chain of rights; empty for none."""
+        return self.path[-1] if self.change == "changed" and self.of != NAMESPACE else ""
+
+
+def asked_names(tables: Iterable[Path], names: Iterable[Difference]) -> Iterator[AskedName]:
+    """Yields the names of a promotion that commits to ``tables`` and changes ``names``."""
+    for path in tables:
+        yield AskedName(path, TABLE, "changed")
+    for each in names:
+        yield AskedName(each.path, each.of, each.kind)
