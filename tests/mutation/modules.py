@@ -338,6 +338,12 @@ MODULES: Final = {
         ("unit/branches/test_net_change.py", "functional/branches"), writes=False, decides=True, guards=True
     ),
     "turnstile.branches.core.paths": Mutated(("unit/branches/test_net_change.py",), writes=False, decides=True),
+    "turnstile.branches.core.asked_names": Mutated(
+        ("functional/access/test_promotion_rights.py",), writes=False, decides=True
+    ),
+    "turnstile.access.promotion_rights": Mutated(
+        ("functional/access/test_promotion_rights.py",), writes=False, decides=True
+    ),
     "turnstile.branches.core.differences": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.catalog.core.branches": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
     "turnstile.branches.comparison": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
@@ -348,7 +354,9 @@ MODULES: Final = {
         ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
     ),
     "turnstile.branches.unchanged": Mutated(("functional/branches",), writes=True, decides=True),
-    "turnstile.branches.refusals": Mutated(("functional/branches",), writes=False, decides=True),
+    "turnstile.branches.refusals": Mutated(
+        ("functional/branches", "functional/access/test_promotion_rights.py"), writes=False, decides=True
+    ),
     "turnstile.branches.net_commits": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.branches.core.entities": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.branches.tables": Mutated(

@@ -17,9 +17,9 @@ type Grant = Schemas["Rights"]["grants"][number];
 
 const PRIVILEGES: Record<Kind, Privilege[]> = {
   metastore: ["CREATE CATALOG", "CREATE EXTERNAL TABLE", "CREATE REFERENCE", "READ FILES", "WRITE FILES"],
-  catalog: ["USE CATALOG", "USE SCHEMA", "SELECT", "MODIFY", "CREATE TABLE", "CREATE SCHEMA"],
-  schema: ["USE SCHEMA", "SELECT", "MODIFY", "CREATE TABLE", "CREATE SCHEMA"],
-  table: ["SELECT", "MODIFY"],
+  catalog: ["USE CATALOG", "USE SCHEMA", "SELECT", "MODIFY", "CREATE TABLE", "CREATE SCHEMA", "PROMOTE"],
+  schema: ["USE SCHEMA", "SELECT", "MODIFY", "CREATE TABLE", "CREATE SCHEMA", "PROMOTE"],
+  table: ["SELECT", "MODIFY", "PROMOTE"],
   ref: ["SELECT", "MODIFY"],
 };
 const LABELS: Record<Kind, string> = { metastore: "Metastore", catalog: "Catalog", schema: "Namespace", table: "Table", ref: "Reference" };

@@ -144,13 +144,13 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def all_grants(self) -> tuple[Grant, ...]:
         """The grants of every privilege that this release knows."""
-        granted = _granted(self)
-        known = ((name, tuple(sorted(_known(granted[name])))) for name in sorted(granted))
+        granted = _privileges_by_principal(self)
+        known = ((name, tuple(sorted(_privileges_of(granted[name])))) for name in sorted(granted))
         return tuple(Grant(name, privileges) for name, privileges in known if privileges)
 
     def held_by(self, names: frozenset[str]) -> frozenset[Privilege]:
         """Returns the grants here to any of ``names``: a principal's own name and its roles."""
-        later = (_known(grant.privileges) for grant in self.later if grant.principal in names)
+        later = (_privileges_of(grant.privileges) for grant in self.later if grant.principal in names)
         earlier = (grant.privileges for grant in self.grants if grant.principal in names)
         return frozenset[Privilege]().union(*earlier, *later)
 
@@ -182,7 +182,7 @@ class GrantChange(msgspec.Struct, frozen=True):
 def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
     """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is
     None. Raises TooLarge beyond ``MAX_PRINCIPALS``."""
-    granted = _granted(access)
+    granted = _privileges_by_principal(access)
     before = len(granted)
     for change in changes:
         granted[change.principal] = (granted.get(change.principal, set()) | {*change.add}) - {*change.remove}
@@ -191,7 +191,7 @@ def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | N
         problem = f"{size} principals would have grants here"
         remedy = "grant to a role that they share"
         raise TooLarge(problem, field="changes", remedy=remedy, limit=MAX_PRINCIPALS, size=size)
-    earlier = {name: tuple(sorted(_known(granted[name]) - OWN)) for name in sorted(granted)}
+    earlier = {name: tuple(sorted(_privileges_of(granted[name]) - OWN)) for name in sorted(granted)}
     later = {name: tuple(sorted(map(str, granted[name].difference(earlier[name])))) for name in earlier}
     return Access(
         access.owner if owner is None else owner,
@@ -200,7 +200,7 @@ def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | N
     )
 
 
-def _granted(access: Access) -> dict[str, set[str]]:
+def _privileges_by_principal(access: Access) -> dict[str, set[str]]:
     """The privileges of each principal, with those that this release does not know."""
     granted: dict[str, set[str]] = {grant.principal: {*grant.privileges} for grant in access.grants}
     for grant in access.later:
@@ -208,7 +208,7 @@ def _granted(access: Access) -> dict[str, set[str]]:
     return granted
 
 
-def _known(names: Iterable[str]) -> set[Privilege]:
+def _privileges_of(names: Iterable[str]) -> set[Privilege]:
     return {Privilege(name) for name in names if name in _PRIVILEGES}
 
 
