@@ -30,7 +30,7 @@ class PromotionRights:
         if is_permitted(edit_catalog, self._principal, Chain(view.tree.commit.access)):
             return []
         catalog = view.tree.catalog
-        targets = [Target(catalog, name.namespace, name.table) for name in names]
+        targets = [Target(catalog, *name.chain) for name in names]
         chains = zip(names, targets, chains_in(view, targets), strict=True)
         return [
             self._reason(name, target) for name, target, chain in chains if not self._is_permitted(_existing(chain))
