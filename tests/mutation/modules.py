@@ -361,6 +361,12 @@ MODULES: Final = {
         ("unit/branches/test_net_change.py", "functional/branches"), writes=False, decides=True, guards=True
     ),
     "turnstile.branches.core.paths": Mutated(("unit/branches/test_net_change.py",), writes=False, decides=True),
+    "turnstile.branches.core.asked_names": Mutated(
+        ("functional/access/test_promotion_rights.py",), writes=False, decides=True
+    ),
+    "turnstile.access.promotion_rights": Mutated(
+        ("functional/access/test_promotion_rights.py",), writes=False, decides=True
+    ),
     "turnstile.branches.core.differences": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.catalog.core.branches": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
     "turnstile.branches.commits": Mutated(("unit/branches/test_promotion_reads.py",), writes=False, decides=True),
@@ -374,7 +380,9 @@ MODULES: Final = {
         ("functional/branches", "simulation/clients/test_branches.py"), writes=False, decides=True, guards=True
     ),
     "turnstile.branches.unchanged": Mutated(("functional/branches",), writes=False, decides=True),
-    "turnstile.branches.refusals": Mutated(("functional/branches",), writes=False, decides=True),
+    "turnstile.branches.refusals": Mutated(
+        ("functional/branches", "functional/access/test_promotion_rights.py"), writes=False, decides=True
+    ),
     "turnstile.branches.net_commits": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.branches.core.entities": Mutated(("functional/branches",), writes=False, decides=True),
     "turnstile.branches.tables": Mutated(
@@ -686,6 +694,8 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile_client.rewriting: _write: branch tracking is not None": "Spark judges row ids",
     "turnstile_client.rewriting: _plan: branch filter is not None": "the plan leaves these files out, too",
+    "turnstile.access.promotion_rights: __call__: branch is_permitted(edit_catalog, self._principal, "
+    "Chain(view.tree.commit.acc": "it saves reads; the rule permits owners and admins too",
     "turnstile.access.undrop_rights: __call__: branch self._principal.admin": "it saves reads; the rules permit admins "
     "too",
     "turnstile.catalog.history.dropped: _find_dropped: branch head is not None and head.state != DROPPED": (

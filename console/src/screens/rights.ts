@@ -25,9 +25,9 @@ const MOST = 400;
 
 const ALLOWS: Partial<Record<Kind, [Privilege, string][]>> = {
   metastore: [["CREATE CATALOG", "create catalogs"], ["CREATE EXTERNAL TABLE", "register tables by location"], ["CREATE REFERENCE", "create references"], ["READ FILES", "read files"], ["WRITE FILES", "write files"]],
-  catalog: [["CREATE SCHEMA", "create namespaces"]],
-  schema: [["CREATE TABLE", "create tables"], ["CREATE SCHEMA", "create namespaces"]],
-  table: [["SELECT", "read"], ["MODIFY", "commit"]],
+  catalog: [["CREATE SCHEMA", "create namespaces"], ["PROMOTE", "promote"]],
+  schema: [["CREATE TABLE", "create tables"], ["CREATE SCHEMA", "create namespaces"], ["PROMOTE", "promote"]],
+  table: [["SELECT", "read"], ["MODIFY", "commit"], ["PROMOTE", "promote"]],
 };
 
 async function rightsOn(kind: Kind, name: string): Promise<Rights> {
@@ -109,13 +109,14 @@ function describe(kind: Kind, name: string, level: Level, above?: Level): Right 
     because.push("owner");
     if (reached) can.push(kind === "table" ? "read, commit" : "create, drop and grant in it");
     if (reached) can.push("drop, grant");
+    if (reached && kind === "catalog") can.push("promote");
   }
   if (reached && kind !== "metastore" && kind !== "table") can.push("see");
   for (const [privilege, what] of ALLOWS[kind] ?? []) {
     const source = level.granted.get(privilege);
     if (!source) continue;
     because.push(source);
-    if (reached && !(level.owns && kind === "table")) can.push(what);
+    if (reached && (privilege === "PROMOTE" || !(level.owns && kind === "table"))) can.push(what);
   }
   if (!reached && because.length) because.push("but a level above is not in use: USE CATALOG or USE SCHEMA is missing");
   if (reached && !because.length && can.length) because.push([...level.granted.values()].find((source) => source.startsWith("USE")) ?? "");

@@ -33,7 +33,7 @@ class PromotionRights:
             return [f"'{self._principal.name}' may not read all of '{catalog}', which the branch would show"]
         if is_permitted(edit_catalog, self._principal, whole):
             return []
-        targets = [Target(catalog, name.namespace, name.table) for name in names]
+        targets = [Target(catalog, *name.chain) for name in names]
         chains = zip(names, targets, chains_in(view, targets), strict=True)
         return [
             self._reason(name, target) for name, target, chain in chains if not self._is_permitted(_existing(chain))

@@ -144,8 +144,8 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def all_grants(self) -> tuple[Grant, ...]:
         """The grants of every privilege that this release knows."""
-        granted = _granted(self)
-        known = ((name, tuple(sorted(_known(granted[name])))) for name in sorted(granted))
+        granted = _privileges_by_principal(self)
+        known = ((name, tuple(sorted(_privileges_of(granted[name])))) for name in sorted(granted))
         return tuple(Grant(name, privileges) for name, privileges in known if privileges)
 
     def held_by(self, names: frozenset[str]) -> frozenset[Privilege]:
@@ -153,7 +153,7 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
         held = frozenset[Privilege]().union(*(grant.privileges for grant in self.grants if grant.principal in names))
         for grant in self.later:
             if grant.principal in names:
-                held |= _known(grant.privileges)
+                held |= _privileges_of(grant.privileges)
         return held
 
     def shown_to(self, names: frozenset[str]) -> Access:
@@ -184,7 +184,7 @@ class GrantChange(msgspec.Struct, frozen=True):
 def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
     """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is
     None. Raises TooLarge beyond ``MAX_PRINCIPALS``."""
-    granted = _granted(access)
+    granted = _privileges_by_principal(access)
     before = len(granted)
     for change in changes:
         granted[change.principal] = (granted.get(change.principal, set()) | {*change.add}) - {*change.remove}
@@ -193,7 +193,7 @@ def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | N
         problem = f"{size} principals would have grants here"
         remedy = "grant to a role that they share"
         raise TooLarge(problem, field="changes", remedy=remedy, limit=MAX_PRINCIPALS, size=size)
-    earlier = {name: tuple(sorted(_known(granted[name]) - OWN)) for name in sorted(granted)}
+    earlier = {name: tuple(sorted(_privileges_of(granted[name]) - OWN)) for name in sorted(granted)}
     later = {name: tuple(sorted(map(str, granted[name].difference(earlier[name])))) for name in earlier}
     return Access(
         access.owner if owner is None else owner,
@@ -202,7 +202,7 @@ def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | N
     )
 
 
-def _granted(access: Access) -> dict[str, set[str]]:
+def _privileges_by_principal(access: Access) -> dict[str, set[str]]:
     """The privileges of each principal, with those that this release does not know."""
     granted: dict[str, set[str]] = {grant.principal: {*grant.privileges} for grant in access.grants}
     for grant in access.later:
@@ -210,7 +210,7 @@ def _granted(access: Access) -> dict[str, set[str]]:
     return granted
 
 
-def _known(names: Iterable[str]) -> set[Privilege]:
+def _privileges_of(names: Iterable[str]) -> set[Privilege]:
     return {Privilege(name) for name in names if name in _PRIVILEGES}
 
 

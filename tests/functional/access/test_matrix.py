@@ -68,7 +68,7 @@ STANDINGS: dict[str, Rights] = {
 }
 """Code of a column: C and S USE of catalog and schema, s SELECT, m MODIFY, n CREATE SCHEMA
 (catalog), t CREATE TABLE (schema), p PROMOTE (catalog), o owner of table, schema or catalog, all:
-every privilege on the catalog, most: without PROMOTE; of the metastore: k CREATE CATALOG, e CREATE
+every privilege on the catalog, most: all but PROMOTE; of the metastore: k CREATE CATALOG, e CREATE
 EXTERNAL TABLE, r READ FILES, w WRITE FILES, f CREATE REFERENCE; of the reference: Rs SELECT, Rm
 MODIFY, Ro owner. ``role`` has them by its role, ``adm`` is an admin."""
 

@@ -23,14 +23,11 @@ class AskedName(msgspec.Struct, frozen=True):
     change: Kind
 
     @property
-    def namespace(self) -> Path:
-        """The namespace of the chain of rights."""
-        return self.path if self.change == "changed" and self.of == NAMESPACE else self.path[:-1]
-
-    @property
-    def table(self) -> str:
-        """The table of the chain of rights; empty for none."""
-        return self.path[-1] if self.change == "changed" and self.of != NAMESPACE else ""
+    def chain(self) -> tuple[Path, str]:
+        """The namespace and the table with which the chain of rights ends; no table: empty."""
+        if self.change == "changed" and self.of == NAMESPACE:
+            return self.path, ""
+        return self.path[:-1], self.path[-1] if self.change == "changed" else ""
 
 
 def asked_names(tables: Iterable[Path], names: Iterable[Difference]) -> Iterator[AskedName]:
