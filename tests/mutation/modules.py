@@ -695,7 +695,7 @@ SURVIVORS: Final[dict[str, str]] = {
     "turnstile_client.rewriting: _write: branch tracking is not None": "Spark judges row ids",
     "turnstile_client.rewriting: _plan: branch filter is not None": "the plan leaves these files out, too",
     "turnstile.access.promotion_rights: __call__: branch is_permitted(edit_catalog, self._principal, "
-    "Chain(view.tree.commit.acc": "it saves reads; the rule permits owners and admins too",
+    "whole)": "it saves reads; the rule permits owners and admins too",
     "turnstile.access.undrop_rights: __call__: branch self._principal.admin": "it saves reads; the rules permit admins "
     "too",
     "turnstile.catalog.history.dropped: _find_dropped: branch head is not None and head.state != DROPPED": (

@@ -365,8 +365,8 @@ def _is_about(check: Checked, tables: Sequence[ComparedTable]) -> bool:
 
 
 def _changed_tables(plan: Comparison, names: Sequence[str] = ()) -> list[ComparedTable]:
-    """The Delta tables that the branch changed, all or those of ``names``. Raises InvalidRequest for
-    the name of another one."""
+    """The Delta tables that the branch changed, all or those of ``names``. Raises InvalidRequest
+    for the name of another one."""
     changed = {fold(dotted_name(*table.path)): table for table in plan.tables if not table.change.is_empty}
     for name in names:
         if fold(name) not in changed:

@@ -34,7 +34,7 @@ from turnstile.branches.refusals import busy, conflict, late_commit
 from turnstile.branches.unchanged import return_unchanged
 from turnstile.branches.writes import branch_change, commit_at_once
 from turnstile.catalog.branches import Branch, base_of, branch_of
-from turnstile.catalog.changes.draft import DraftCommit, draft_commit
+from turnstile.catalog.changes.attempts import DraftCommit, draft_commit
 from turnstile.catalog.changes.transactions import Applied
 from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import TABLE, Entity

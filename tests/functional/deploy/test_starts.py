@@ -36,7 +36,7 @@ MODULES: Final = {
     "commit": 128,
     "events": 140,
     "gc": 222,
-    "iceberg": 217,
+    "iceberg": 219,
     "ingest": 126,
     "maintain": 162,
     "plans": 205,

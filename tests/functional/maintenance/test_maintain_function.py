@@ -167,6 +167,7 @@ def test_only_parts_that_read_or_write_data_files_import_pyarrow_by_a_statement(
     assert {path.partition("/")[0] for path in found} == {
         "branches",
         "expectations",
+        "iceberg",
         "ingest",
         "maintenance",
         "planning",

@@ -26,8 +26,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.changes.attempts import CommitAttempts, LostSwap
-from turnstile.catalog.changes.draft import DraftCommit
+from turnstile.catalog.changes.attempts import CommitAttempts, DraftCommit, LostSwap
 from turnstile.catalog.changes.retry import Backoff, PriorityClaim
 from turnstile.catalog.changes.waiting import ChangeQueue, WaitingChange
 from turnstile.catalog.core.grouping import Completion, Judgement, Swap, completion_of, joins
