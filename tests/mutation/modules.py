@@ -364,7 +364,7 @@ MODULES: Final = {
     "turnstile.branches.core.asked_names": Mutated(
         ("functional/access/test_promotion_rights.py",), writes=False, decides=True
     ),
-    "turnstile.access.promotion_rights": Mutated(
+    "turnstile.branches.promotion_rights": Mutated(
         ("functional/access/test_promotion_rights.py",), writes=False, decides=True
     ),
     "turnstile.branches.core.differences": Mutated(("functional/branches",), writes=False, decides=True),
@@ -694,7 +694,7 @@ SURVIVORS: Final[dict[str, str]] = {
     ),
     "turnstile_client.rewriting: _write: branch tracking is not None": "Spark judges row ids",
     "turnstile_client.rewriting: _plan: branch filter is not None": "the plan leaves these files out, too",
-    "turnstile.access.promotion_rights: __call__: branch is_permitted(edit_catalog, self._principal, "
+    "turnstile.branches.promotion_rights: __call__: branch is_permitted(edit_catalog, self._principal, "
     "whole)": "it saves reads; the rule permits owners and admins too",
     "turnstile.access.undrop_rights: __call__: branch self._principal.admin": "it saves reads; the rules permit admins "
     "too",

@@ -18,12 +18,12 @@ from tests.support.catalog import create as create_table
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, before_write, stop_races
-from turnstile.access.promotion_rights import PromotionRights
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches import comparison, update
 from turnstile.branches.commits import Span
 from turnstile.branches.promotion import Promoter
+from turnstile.branches.promotion_rights import PromotionRights
 from turnstile.branches.update import Updater
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.rows import swap_head

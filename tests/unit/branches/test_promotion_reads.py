@@ -13,10 +13,10 @@ import pytest
 from tests.support.catalog import LAKE, create, fakes, fresh, head_of, set_state
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
-from turnstile.access.promotion_rights import PromotionRights
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.promotion import BranchChanges, Promoted, Promoter
+from turnstile.branches.promotion_rights import PromotionRights
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.rights.grants import OPERATOR

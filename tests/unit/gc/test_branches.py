@@ -17,10 +17,10 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import HISTORY_GRACE, collect, collect_history, days, names_at
-from turnstile.access.promotion_rights import PromotionRights
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.promotion import Promoter
+from turnstile.branches.promotion_rights import PromotionRights
 from turnstile.branches.update import Updater
 from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.core.entities import Namespace

@@ -164,8 +164,8 @@ def _updater(by: CatalogServices) -> Updater:
 
 
 def _promoter(by: CatalogServices) -> Promoter:
-    from turnstile.access.promotion_rights import PromotionRights
     from turnstile.branches.promotion import Promoter
+    from turnstile.branches.promotion_rights import PromotionRights
 
     principal = current().principal
     return Promoter(by, services().groups, PromotionRights(principal), principal=principal.name)
