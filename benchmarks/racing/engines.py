@@ -1,4 +1,4 @@
-"""Engines that write tables of a branch, beside those that a benchmark writes itself."""
+"""Engines that write tables of a branch. A benchmark writes other tables itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Engines:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._home = Path(tempfile.mkdtemp())
+        self._folder = tempfile.TemporaryDirectory()
         self._spark = turnstile_spark.session("promotions", small=True, master="local[2]")
         with connect(server.url) as lake:
             for name in TABLES:
@@ -31,7 +31,7 @@ class Engines:
         """Adds a row to each of the tables on the branch."""
         with connect(self._server.url, catalog=BRANCH) as lake:
             lake.table("default.by_client").append_rows([{"id": 1}])
-        with duck.connect(self._home) as database:
+        with duck.connect(Path(self._folder.name)) as database:
             duck.attach(database, self._server, catalog=BRANCH)
             database.execute("INSERT INTO lake.default.by_duckdb VALUES (1)")
         lake = turnstile_spark.attach(self._spark, "dev", self._server.url, catalog=BRANCH)
@@ -39,5 +39,6 @@ class Engines:
         lake.detach()
 
     def close(self) -> None:
-        """Ends Spark."""
+        """Ends Spark, and removes the settings of DuckDB."""
         self._spark.stop()
+        self._folder.cleanup()

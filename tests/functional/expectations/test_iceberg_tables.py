@@ -15,7 +15,8 @@ from pyiceberg.exceptions import BadRequestError
 from pyiceberg.table import Table
 from pyiceberg.types import DoubleType
 
-from turnstile_client import ApiError, connect
+from tests.support.clients.branches import drop_all, promote
+from turnstile_client import connect
 from turnstile_server import Server
 
 SCHEMA = pa.schema([
@@ -61,18 +62,10 @@ class Site:
 
     def promote(self) -> list[str]:
         """The reasons why the branch is not promoted."""
-        shown = self.lake.branches.changes("dev").conflicts
-        if shown:
-            with pytest.raises(ApiError) as refusal:
-                self.lake.branches.promote("dev")
-            assert (refusal.value.type, refusal.value.body["conflicts"]) == ("BranchConflict", shown)
-        else:
-            self.lake.branches.promote("dev")
-        return shown
+        return promote(self.lake)
 
     def end(self) -> None:
-        for branch in self.lake.branches:
-            self.lake.branches.drop(branch.name)
+        drop_all(self.lake)
         if self.main.table_exists(self.name):
             self.main.drop_table(self.name)
         self.lake.close()

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.support.clients.branches import drop_all, promote
 from tests.support.fakes import delta
 from tests.support.v1 import CatalogApi, PlansApi
 from turnstile.branches.checks import Checker
-from turnstile_client import ApiError, Lake, connect
+from turnstile_client import Lake, connect
 from turnstile_server import Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("amount", pa.float64())])
@@ -53,18 +54,10 @@ class Site:
 
     def promote(self) -> list[str]:
         """The reasons why the branch is not promoted."""
-        shown = self.main.branches.changes("dev").conflicts
-        if shown:
-            with pytest.raises(ApiError) as refusal:
-                self.main.branches.promote("dev")
-            assert (refusal.value.type, refusal.value.body["conflicts"]) == ("BranchConflict", shown)
-        else:
-            self.main.branches.promote("dev")
-        return shown
+        return promote(self.main)
 
     def end(self) -> None:
-        for branch in self.main.branches:
-            self.main.branches.drop(branch.name)
+        drop_all(self.main)
         self.api.close()
         self.main.close()
         self.dev.close()

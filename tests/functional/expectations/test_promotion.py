@@ -12,6 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
+from tests.support.clients.branches import drop_all, promote
 from tests.support.fakes import delta
 from turnstile_client import ApiError, Lake, Table, connect
 from turnstile_server import Server
@@ -45,18 +46,10 @@ class Site:
 
     def promote(self) -> list[str]:
         """The reasons why the branch is not promoted."""
-        shown = self.main.branches.changes("dev").conflicts
-        if not shown:
-            self.main.branches.promote("dev")
-            return []
-        with pytest.raises(ApiError) as refusal:
-            self.main.branches.promote("dev")
-        assert (refusal.value.type, refusal.value.body["conflicts"]) == ("BranchConflict", shown)
-        return shown
+        return promote(self.main)
 
     def end(self) -> None:
-        for branch in self.main.branches:
-            self.main.branches.drop(branch.name)
+        drop_all(self.main)
         self.main.drop(self.name)
         self.main.close()
         self.dev.close()
