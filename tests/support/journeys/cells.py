@@ -81,9 +81,9 @@ REFUSED: Final[dict[tuple[str, str], Refused]] = {
     ("clone", "client_optimizes"): _CLONE,
     **{
         ("clone", use): Refused("the table is pinned", _CLONE.shown)
-        for use in ("rows_added", "rows_set_aside", "transaction", "expected", "branched")
+        for use in ("rows_added", "rows_set_aside", "transaction", "expected")
     },
-    ("clone", "agent_writes"): Refused("is pinned in the catalog", _CLONE.shown),
+    **{("clone", use): Refused("is pinned in the catalog", _CLONE.shown) for use in ("branched", "agent_writes")},
     ("clone", "exported"): _CLONE,
     ("clone", "java_reads"): Refused("is a clone, pinned to version", "no: Unity's API does not show clones"),
     ("clone", "java_appends"): Refused("is a clone, pinned to version", "no: Unity's API does not show clones"),
