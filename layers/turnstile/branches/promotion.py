@@ -2,7 +2,8 @@
 
     1  names      the differences between the base and the branch
     2  tables     of each Delta table with a log of its own the net change of its commits, with the
-                  paths of the catalog's table; compared with what that table got since the base
+                  paths of the catalog's table; compared with the change of that table since
+                  the base
     3  refusals   of rights, for each table and name; of conflicts, all of them; nothing was changed
     4  one write  of the catalog's HEAD, with a commit for each changed table; the rights are asked
                   again in the tree that it replaces; the branch's tables
@@ -131,8 +132,8 @@ class Promoted(msgspec.Struct, frozen=True):
 
 
 class Promoter:
-    """Compares branches with their catalogs, and promotes them. One per request, whose guard
-    authorizes it to read both."""
+    """Compares branches with their catalogs, and promotes them. One per request. The request's
+    guard authorizes it to read both."""
 
     def __init__(
         self, catalog: CatalogServices, groups: GroupRatifier, authorize: PromotionAuthorizer, *, principal: str = ""
@@ -187,9 +188,7 @@ class Promoter:
             authorize(View(plan.catalog, self._store))
             if plan.conflicts:
                 raise conflict(plan.base.branch, plan.conflicts)
-            unchanged = [table for table in plan.tables if table.change.is_empty]
-            if unchanged:
-                return_unchanged(self._services, self._comparer, plan, unchanged)
+            if return_unchanged(self._services, self._comparer, plan, ends=not tables):
                 continue
             checker = Checker(self._services, self._comparer)
             checks = checker.check(plan)
@@ -212,8 +211,7 @@ class Promoter:
                 edit = checker.guard(partial(self._edit, plan, versions))
                 applied = self._promote_all(plan, list(commits.values()), branch_change(edit, authorize))
             if applied is not None:
-                versions_by_table = {commit.table_id: commit.version for commit in commits.values()}
-                done = [_table_change(table, versions_by_table[table.theirs.table_id]) for table in changed]
+                done = [_table_change(table, commits[table.path].version) for table in changed]
                 return Promoted(plan.base.branch, applied.seq, done, [] if tables else _names(plan))
         raise busy(name)
 
@@ -365,8 +363,8 @@ def _is_about(check: Checked, tables: Sequence[ComparedTable]) -> bool:
 
 
 def _changed_tables(plan: Comparison, names: Sequence[str] = ()) -> list[ComparedTable]:
-    """The Delta tables that the branch changed, all or those of ``names``. Raises InvalidRequest
-    for the name of another one."""
+    """The Delta tables that the branch changed; with ``names`` only the tables of these names.
+    Raises InvalidRequest for the name of a table that it did not change."""
     changed = {fold(dotted_name(*table.path)): table for table in plan.tables if not table.change.is_empty}
     for name in names:
         if fold(name) not in changed:

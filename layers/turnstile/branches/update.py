@@ -1,13 +1,13 @@
-"""Updates a branch: it takes over everything that its catalog got since the base (I28).
+"""Updates a branch: it takes over all changes of its catalog since the base (I28).
 
-    1  compare      as for a promotion (``comparison``); conflicts are named, nothing is changed
+    1  compare      as for a promotion (``comparison``); conflicts are named, and change no row
     2  unchanged    tables with a log of their own and no changes become the catalog's again
     3  tables       each changed Delta table gets one commit, ``UPDATE BRANCH``, with the net change of
                     the catalog's table since the base, by the paths of the branch's log
-    4  tree         the catalog's present names, with those that the branch changed
+    4  tree         the catalog's present names, with the changes of the branch
     5  one write    of the catalog's HEAD, in which the base moves to its present tree; of the branch's
                     row, with the tree of 4; the commits of 3, and a check that the catalog's tables
-                    are still those that were compared
+                    are at the versions that were compared
 
 A table that got a commit between 1 and 5 refuses the write, and everything is computed again. The
 commits of 3 are no changes of the branch: the entity of the table names their versions, and a
@@ -26,7 +26,7 @@ import msgspec
 from turnstile.branches.checks import ChangeOfView
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
 from turnstile.branches.core.differences import Difference
-from turnstile.branches.core.entities import access_of, updated_entity, with_access
+from turnstile.branches.core.entities import updated_access, updated_entity
 from turnstile.branches.core.net_change import UPDATE, NetChange, moved_change, row_id_conflict_of
 from turnstile.branches.core.paths import below_branch
 from turnstile.branches.net_commits import NetCommits
@@ -75,7 +75,7 @@ class Updated(msgspec.Struct, frozen=True):
 
 
 class _TableUpdate(msgspec.Struct, frozen=True):
-    """A table of the branch with what it takes over."""
+    """A table of the branch, and the change of the catalog's table that it takes over."""
 
     table: ComparedTable
     since: NetChange
@@ -112,20 +112,13 @@ class Updater:
             plan = self._comparer.compare(catalog, name)
             if plan.conflicts:
                 raise _conflict(plan, plan.conflicts)
-            unchanged = [table for table in plan.tables if self._is_the_base(plan, table)]
-            if unchanged:
-                return_unchanged(self._services, self._comparer, plan, unchanged)
+            if return_unchanged(self._services, self._comparer, plan, ends=False):
                 continue
             if self.write(plan) is not None:
                 tree = self._services.reader.current(plan.catalog.catalog)
                 both = [table for table in plan.tables if not table.since.is_empty]
                 return Updated(branch_of(tree, self._store, plan.base.name[1:]), [_answer_of(table) for table in both])
         raise busy(name)
-
-    def _is_the_base(self, plan: Comparison, table: ComparedTable) -> bool:
-        """Whether a table has neither commits nor rights of its own."""
-        before = self._entity(plan.base_tree, plan.base_tree.find(table.path))
-        return table.change.is_empty and access_of(before) == access_of(table.entity)
 
     def write(
         self,
@@ -224,6 +217,8 @@ class Updater:
         put: dict[Path, Entity] = {}
         entries: dict[str, IndexEntry] = {}
         removed = [snapshot_path(plan.base.name)]
+        found = [tree.find(each.table.path) for tree in (plan.base_tree, present) for each in tables]
+        self._store.entities(present.catalog, [entry.obj for entry in found if entry is not None])  # cached by it
         for each in tables:
             put[(*each.table.path[:-1], each.table.entity.name)] = self._updated_table(plan, each, present)
         for name in (*plan.names, *plan.rights):
@@ -242,7 +237,7 @@ class Updater:
         return draft_commit(self._store, now, Tree(branch.catalog, branch.head, commit, present.index), edit)
 
     def _updated_table(self, plan: Comparison, each: _TableUpdate, present: Tree) -> Entity:
-        """The entity of a table that has everything of the catalog's table."""
+        """The entity of a table that has all commits of the catalog's table."""
         table = each.table
         origin = table.entity.origin
         assert origin is not None
@@ -250,11 +245,10 @@ class Updater:
         if len(updates) > UPDATES_MAX:
             problem = f"'{dotted_name(*table.path)}' was updated {UPDATES_MAX} times on the branch"
             raise TooLarge(problem, field="branch", remedy="promote it", limit=UPDATES_MAX, size=len(updates))
-        before, now = (access_of(self._entity(tree, tree.find(table.path))) for tree in (plan.base_tree, present))
-        own = access_of(table.entity)
-        entity = with_access(table.entity, now if own == before else own)
+        before, now = (self._entity(tree, tree.find(table.path)) for tree in (plan.base_tree, present))
         moved = msgspec.structs.replace(origin, base=table.theirs.latest, updates=updates)
-        return msgspec.structs.replace(entity, origin=moved)
+        access = updated_access(before, table.entity, now)
+        return msgspec.structs.replace(table.entity, origin=moved, access=access)
 
     def _entity(self, tree: Tree, entry: IndexEntry | None) -> Entity | None:
         return None if entry is None else self._store.entity(tree.catalog, entry.obj)

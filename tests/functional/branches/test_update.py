@@ -284,3 +284,13 @@ def test_i28_a_broken_expectation_of_another_table_does_not_keep_some_from_their
     assert site.commits.post(f"/v1/tables/{table(site, 'u')['table_id']}/commits", unmet).status == 200
     assert promote_some(site, "default.u").status == 409
     assert promote_some(site, "default.t").status == 200
+
+
+def test_i28_a_promotion_of_some_tables_keeps_the_branchs_rights_on_the_others(site: PlansApi) -> None:
+    add_files(site, "t", delta.add("of_t"))
+    table(site, "u")
+    change = {"changes": [{"principal": "ann", "add": ["SELECT"]}]}
+    assert site.http.patch("/v1/permissions/table/main@dev.default.u", change).status == 200
+    assert promote_some(site, "default.t").status == 200
+    grants = site.http.get("/v1/permissions/table/main@dev.default.u").json["grants"]
+    assert [grant["principal"] for grant in grants] == ["ann"]

@@ -27,10 +27,10 @@ def same_but_rights(one: Entity, other: Entity) -> bool:
 
 
 def updated_entity(before: Entity | None, after: Entity, present: Entity | None) -> Entity | None:
-    """Returns the entity of a name that a branch changed, for the branch's tree after an update:
-    what the branch changed, rights or the rest, is the branch's, and everything else the catalog's.
-    None where the branch changed rights alone, and the name leads to something else, or nowhere, in
-    the catalog.
+    """Returns the entity of a name that a branch changed, for the branch's tree after an update.
+    The branch's rights stay where it changed them, and likewise the rest of the entity; otherwise
+    the catalog's are taken. None where the branch changed rights alone, and the catalog has another
+    entity, or none, under the name.
 
     Args:
         before, after: in the base and on the branch; present: in the catalog.
@@ -40,8 +40,13 @@ def updated_entity(before: Entity | None, after: Entity, present: Entity | None)
     has_own_content = not same_but_rights(before, after)
     if present is None or not _is_same(before, present):
         return after if has_own_content else None
-    has_own_rights = access_of(after) != access_of(before)
-    return with_access(after if has_own_content else present, access_of(after if has_own_rights else present))
+    return with_access(after if has_own_content else present, updated_access(before, after, present))
+
+
+def updated_access(before: Entity | None, after: Entity, present: Entity | None) -> Access:
+    """Returns the rights on an entity of a branch after an update, with the arguments of
+    ``updated_entity``: the branch's where it changed them, otherwise the catalog's."""
+    return access_of(after if access_of(after) != access_of(before) else present)
 
 
 def _is_same(one: Entity, other: Entity) -> bool:
