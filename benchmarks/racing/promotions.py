@@ -60,8 +60,8 @@ def changes(connection: Connection, table: str) -> int:
 
 
 def read(port: int, tables: dict[str, int], stop: Event, ready: Barrier, queue: Any) -> None:
-    """Reads pairs of ``tables``, whose values are the changes before the first promotion, until
-    ``stop``; puts the number of pairs and of mixed ones."""
+    """Reads pairs of ``tables`` until ``stop``; puts the number of pairs and of mixed ones. The
+    values of ``tables``: the changes before the first promotion."""
     connection = Connection(port)
     ready.wait()
     rng = random.Random(os.getpid())

@@ -107,15 +107,15 @@ class Branches:
         return self.changes(name).checks
 
     def update(self, name: str) -> Branch:
-        """Takes over everything that the catalog got since the base of the branch. Returns the
-        branch. The error ``BranchConflict`` names what both changed."""
+        """Takes over all changes of the catalog since the base of the branch. Returns the branch.
+        The error ``BranchConflict`` names the changes of both that conflict."""
         return Branch.read(self._call("updateBranch", "POST", self._route(name, "update"), change=True)["branch"])
 
     def promote(self, name: str, *, state: str | None = None, tables: Sequence[str] = ()) -> BranchChanges:
-        """Makes the changes of a branch those of its catalog, all at once, and ends it; one without
-        changes stays. With the ``state`` of changes that were looked at no others are promoted.
-        With ``tables`` only these changed Delta tables are, and the branch is updated and stays.
-        The error ``BranchConflict`` says why it cannot be promoted (``changes`` has all
+        """Makes the changes of a branch changes of its catalog, all at once, and ends the branch;
+        one without changes stays. With the ``state`` of changes that were looked at no others are
+        promoted. With ``tables`` only these changed Delta tables are, and the branch is updated and
+        stays. The error ``BranchConflict`` says why it cannot be promoted (``changes`` has all
         reasons)."""
         body: dict[str, Any] = {} if state is None else {"state": state}
         body |= {"tables": [*tables]} if tables else {}

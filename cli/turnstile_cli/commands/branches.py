@@ -114,7 +114,7 @@ def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
 @branch.command("update")
 @with_api
 def update(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
-    """Take over everything that the catalog got since the base of the branch."""
+    """Take over all changes of the catalog since the base of the branch."""
     done = api.change("POST", f"{_branch(catalog, name)}/update")
     if output is Format.JSON:
         out.emit_json(done)

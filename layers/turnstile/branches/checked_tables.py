@@ -49,7 +49,8 @@ class CheckedTable(msgspec.Struct, frozen=True):
     Attributes:
         path: its name without the catalog.
         version: of the branch's table; of an Iceberg table its sequence number.
-        properties: those with expectations, of the catalog's table and of the branch's.
+        properties: the expectations among the properties of the catalog's table, and of the
+            branch's.
         added: yields the files that the branch added; None: all, since it created the table.
     """
 
@@ -62,7 +63,7 @@ class CheckedTable(msgspec.Struct, frozen=True):
 
 
 class CheckedTables:
-    """The tables of one comparison, whose reads are counted.
+    """The tables of one comparison. It counts the bytes that are read of them.
 
     Attributes:
         created: the latest versions of the Delta tables that the branch created, by uuid.
@@ -82,9 +83,9 @@ class CheckedTables:
         self.versions: dict[str, int] = {}
 
     def all(self, expects: Callable[[Path], bool]) -> Iterator[CheckedTable]:
-        """Yields the tables with expectations, or for whose path ``expects`` is true. Costs two
-        requests for every hundred Delta tables, and two for each Iceberg table. Raises TooLarge,
-        StorageFault."""
+        """Yields the tables with expectations, and the tables with a path for which ``expects`` is
+        true. Costs two requests for every hundred Delta tables, and two for each Iceberg table.
+        Raises TooLarge, StorageFault."""
         yield from self._changed_tables(expects)
         yield from self._created_tables(expects)
         yield from self._iceberg_tables(expects)
@@ -155,7 +156,7 @@ class CheckedTables:
                 yield CheckedTable(each.path, own.table_uuid, version, properties, source, added)
 
     def _dropped_properties(self, created: Sequence[Difference]) -> dict[Path, Properties]:
-        """The expectations of Delta tables in whose place the branch created Iceberg tables."""
+        """The expectations of Delta tables that the branch replaced by Iceberg tables."""
         paths = {each.path for each in created if each.before is None}
         ids = {
             each.path: each.before.table_id

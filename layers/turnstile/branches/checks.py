@@ -2,8 +2,8 @@
 (``expectations.table_check``): of every row of the files that the branch added, or of the whole
 table.
 
-The expectations of the catalog's table and of its namespaces are checked, and those that the branch
-adds: a program that writes to a branch cannot remove an expectation.
+The expectations of the catalog's table and of its namespaces are checked, and also the expectations
+that the branch adds: a program that writes to a branch cannot remove an expectation.
 
 Rows from before the branch are not read again. A comparison reads a bounded number of bytes. An
 expectation that is not checked refuses the promotion, unless the table's property allows it.
@@ -60,14 +60,14 @@ class Checked(msgspec.Struct, frozen=True):
 
 
 class Checker:
-    """Checks expectations. One per comparison: it counts what is read.
+    """Checks expectations. One per comparison: it counts the bytes that are read.
 
     Attributes:
         created: the latest versions of the Delta tables that the branch created, by uuid.
         versions: of these the ones with expectations, with the version that was checked.
         passed: the names of the expectations that a table satisfies, by uuid.
-        guard: returns a change of the catalog that is refused where the expectations of its
-            namespaces are others than those that were checked.
+        guard: returns a change of the catalog that is refused where its namespaces have other
+            expectations than the checked ones.
     """
 
     def __init__(self, catalog: CatalogServices, comparer: Comparer) -> None:

@@ -1,5 +1,5 @@
-"""The commits of many tables, for a comparison of branches: those that a HEAD carries are read from
-it, others from staged files and logs. Nothing is published for that (I28).
+"""The commits of many tables, for a comparison of branches. A commit that a HEAD carries is read
+from it, another one from a staged file or the log. Reading publishes no commit (I28).
 
 A publisher may work meanwhile. The bytes of a version were fixed when it was ratified (I2), so they
 are the same in each of the places where they may be found; a place that is empty by now leads to

@@ -1,5 +1,5 @@
 """Compares a branch with its catalog: the names that differ, the net change of each table with a
-log of its own, and the conflicts with what the catalog got since the base (I28)."""
+log of its own, and the conflicts with changes of the catalog since the base (I28)."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Comparison(msgspec.Struct, frozen=True):
     """A branch and its catalog as of one read of both trees.
 
     Attributes:
-        names: that lead to something else on the branch; ``rights`` of entities whose rights alone
-            differ.
+        names: that lead to another entity on the branch, or to none; ``rights``: names of entities
+            with other rights alone.
         conflicts: the reasons why the branch cannot be promoted.
     """
 
@@ -148,7 +148,7 @@ class Comparer:
         self._store.entities(branch.catalog, [after for _, after in both])
 
     def _is_changed(self, each: Difference, base: Tree, branch: Tree) -> bool:
-        """Whether a name leads to something else: rights alone are no change, and not promoted."""
+        """Whether the entity of a name differs: rights alone are no change, and not promoted."""
         if each.before is None or each.after is None:
             return True
         before = self._store.entity(base.catalog, each.before.obj)
@@ -223,8 +223,8 @@ class Comparer:
         return self._publish(self._read_head(table_id, name), name)
 
     def _head(self, table_id: str, path: Path) -> TableHead:
-        """Returns the HEAD of a table, whose commits are published first if it takes no commits
-        now, or has little room for one more."""
+        """Returns the HEAD of a table. Publishes its commits first if it takes no commits now, or
+        has little room for one more."""
         name = dotted_name(*path)
         head = self._read_head(table_id, name)
         has_room = head.state == ACTIVE and head.bytes <= self._backlog_bytes

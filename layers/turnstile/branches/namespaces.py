@@ -1,8 +1,9 @@
 """The expectations of namespaces, which hold for every table below them.
 
-Those of the catalog's namespace are checked, and those that the branch adds or changes. A table
-without a column that an expectation names is not concerned. An expectation that concerns no table
-of its namespace is misspelled, or too early: it is not checked, which refuses.
+The expectations of the catalog's namespace are checked, and also the expectations that the branch
+adds or changes. A table without a column that an expectation names is not concerned. An expectation
+that concerns no table of its namespace is misspelled, or too early: it is not checked, which
+refuses.
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ class NetCommits:
         moved: NetChange,
         new_files: Collection[FileKey] = (),
     ) -> CommitRequest:
-        """Returns the commit of ``moved`` that follows the latest one of ``head``. Its paths are
-        those of that table. ``new_files`` get row ids. A large one is written to a staged file."""
+        """Returns the commit of ``moved`` that follows the latest one of ``head``. The paths of its
+        files are valid in the log of that table. ``new_files`` get row ids. A large commit is
+        written to a staged file."""
         version = head.latest + 1
         if "metaData" in moved.definition:
             moved.definition = {**moved.definition, "metaData": self._metadata(head, moved.definition["metaData"])}

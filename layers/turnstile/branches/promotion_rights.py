@@ -1,8 +1,8 @@
 """Rights to promote a branch (I12): ``PROMOTE`` along each name that the promotion changes, by the
 rights of the catalog, not of the branch.
 
-The names are those of the branch, which the principal manages. A name that is missing in the
-catalog is asked on its last level that exists. So a refusal says nothing about the catalog's names.
+The names come from the branch, which the principal manages. For a name that the catalog lacks, the
+right is asked on the last level that exists. So a refusal does not show names of the catalog.
 """
 
 from __future__ import annotations

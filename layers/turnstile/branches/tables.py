@@ -10,7 +10,8 @@
                      version; the owner of the location
 
 The version keeps its number, so row ids and the versions in them stay valid. A crash before 4
-leaves files and objs that nothing leads to. Two requests at once write two logs; one of them wins.
+leaves files and objs without a name. Two requests at once write two logs: the one under the uuid
+that listings show, the other under a random one; one of them wins.
 
 Sources: Delta protocol, "Checkpoints", "Add File and Remove File", "In-Commit Timestamps".
 """

@@ -294,8 +294,8 @@ def base_tree(reader: CatalogReader, full: str) -> Tree:
 
 
 def require_not_of_catalog(reader: CatalogReader, catalog: str, path: Path) -> None:
-    """Raises UnsupportedTable for the drop of an Iceberg table or view on a branch whose catalog
-    has it: its files are the catalog's."""
+    """Raises UnsupportedTable for the drop of an Iceberg table or view on a branch if the catalog
+    has it: its files belong to the catalog."""
     if is_branch(catalog) and base_tree(reader, catalog).find(path) is not None:
         problem = f"'{dotted_name(catalog, *path)}' is a table or view of the catalog, and a branch does not drop these"
         raise UnsupportedTable(problem, field="table", remedy=f"drop it in catalog '{branched_catalog(catalog)}'")

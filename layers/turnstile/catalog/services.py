@@ -157,8 +157,8 @@ def build(
 ) -> CatalogServices:
     """Returns the services of a sandbox; ``lake_root`` is the location below which managed tables
     live. ``reader`` and ``metadata`` are given to share their caches; ``rows_check``: of
-    expectations; None: they are not checked. ``expectations_check``: of those that are set on
-    namespaces."""
+    expectations; None: they are not checked. ``expectations_check``: of expectations that are set
+    on namespaces."""
     limits = limits or Limits()
     return CatalogServices(
         world=world,

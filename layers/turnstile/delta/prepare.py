@@ -100,7 +100,7 @@ Member = Prepared | Ratified | Conflict | Refused
 
 class NewRows(msgspec.Struct, frozen=True):
     """The files of a commit, and the table by which their rows are checked; ``metadata``: the id of
-    ``table``, empty for what the commit itself makes of it; ``name``: the table's full name."""
+    ``table``, empty for metadata that the commit itself has; ``name``: the table's full name."""
 
     table: DeltaMetadata
     metadata: str
@@ -155,8 +155,8 @@ class Preparer:
         self._first_look = FirstLook(world.storages, heads.read) if looks else None
 
     def look(self, heads: Iterable[TableHead]) -> None:
-        """Looks at the logs of tables whose HEADs were just read, several at once, where no commit
-        of this process has looked yet."""
+        """Looks at the logs of tables, several at once, where no commit of this process has looked
+        yet. Call it after the HEADs were read."""
         if self._first_look is not None:
             self._first_look.look(heads)
 

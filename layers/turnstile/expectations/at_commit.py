@@ -65,8 +65,8 @@ class _TableExpectations(msgspec.Struct, frozen=True):
 
 
 class CommitCheck:
-    """Checks commits. One per process: it keeps the predicates of tables, and counts what is read
-    at once. Safe for threads."""
+    """Checks commits. One per process: it keeps the predicates of tables, and counts the bytes that
+    are read at once. Safe for threads."""
 
     def __init__(self, storages: Storages, on_unchecked: Callable[[str, str], None]) -> None:
         """

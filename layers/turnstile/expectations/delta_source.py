@@ -1,4 +1,4 @@
-"""A Delta table whose expectations are checked (``sources``)."""
+"""The files and rows of a Delta table, for checks of its expectations (``sources``)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DeltaFile:
 
 
 class DeltaSource:
-    """``TableSource`` of a Delta table, whose log is opened at most once."""
+    """``TableSource`` of a Delta table. Opens its log once at most."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class DeltaSource:
     ) -> None:
         """
         Args:
-            latest: the version whose files are the table's.
-            columns: those of ``metadata``, where they are at hand.
+            latest: the version to check.
+            columns: of ``metadata``, if the caller has them.
         """
         self._storages = storages
         self._budget = budget

@@ -1,5 +1,5 @@
-"""The files and rows of a table whose expectations are checked: of a Delta table
-(``delta_source``) or of an Iceberg table (``iceberg.expectations.source``)."""
+"""The files and rows that checks of expectations read: of a Delta table (``delta_source``) or of an
+Iceberg table (``iceberg.expectations.source``)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class CheckedFile(Protocol):
         """Returns the number of rows that are not deleted. Raises NotEvaluated."""
 
     def nulls(self, column: TypedColumn) -> int:
-        """Returns the number of those that are null in a column. Raises NotEvaluated."""
+        """Returns the number of rows that are not deleted and null in a column. Raises
+        NotEvaluated."""
 
     def newest_us(self, column: TypedColumn) -> int | None:
         """Returns the newest value of a column of dates or times, deleted rows among them, in

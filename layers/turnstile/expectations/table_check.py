@@ -52,8 +52,8 @@ class TableCheck:
         ``UNCHECKED``.
 
         Args:
-            added: yields the files that were added to it, whose rows are checked; None: all of its
-                files.
+            added: yields the files with the rows to check, which were added to the table; None: all
+                of its files.
         """
         (outcome,) = self.problems([condition], added)
         if isinstance(outcome, Exception):

@@ -4,7 +4,7 @@
     for columns in rows.read(path, partition_values, vector, 1_000):
         ...
 
-Only files below the table's own location are read, and for a branch's table those of the table that
+Only files below the table's own location are read, and for a branch's table files of the table that
 it is a branch of: the server's rights go further than a principal's, and a log may name any file
 (I12).
 """
@@ -46,8 +46,8 @@ _SCHEME: Final = re.compile(r"\A(?:s3[an]?://|file:/+)")
 
 
 class TableFiles:
-    """Opens files of one table for Parquet's reader. ``location``: that of the table, outside of
-    whose lake folder no file is read."""
+    """Opens files of one table for Parquet's reader. ``location`` of the table: no file outside of
+    its folder in the lake is read."""
 
     def __init__(self, storages: Storages, location: str, budget: ReadBudget) -> None:
         self._budget = budget
@@ -56,8 +56,8 @@ class TableFiles:
 
     @contextmanager
     def parquet(self, path: str, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
-        """Opens a file whose columns ``columns`` are to be read (none: they are counted with
-        ``count_columns``). Raises TableError, and pyarrow's exceptions for a file that is damaged.
+        """Opens a file to read ``columns`` of it (none: they are counted with ``count_columns``).
+        Raises TableError, and pyarrow's exceptions for a file that is damaged.
         """
         source, options = self._open(self._place(path))
         with pq.ParquetFile(source, coerce_int96_timestamp_unit="us", **options) as parquet:

@@ -41,7 +41,7 @@ _CHECK: Final = f"turnstile verify TABLE --files lists files that are gone or da
 
 
 class Sampler:
-    """Reads some rows of tables. One per process: it counts what is read at once."""
+    """Reads some rows of tables. One per process: it counts the bytes that are read at once."""
 
     def __init__(self, world: World, planner: ScanPlanner) -> None:
         self._world = world

@@ -203,7 +203,7 @@ def apply_changes(access: Access, changes: Iterable[GrantChange], owner: str | N
 
 
 def _privileges_by_principal(access: Access) -> dict[str, set[str]]:
-    """The privileges of each principal, with those that this release does not know."""
+    """The privileges of each principal, also privileges that this release does not know."""
     granted: dict[str, set[str]] = {grant.principal: {*grant.privileges} for grant in access.grants}
     for grant in access.later:
         granted.setdefault(grant.principal, set()).update(grant.privileges)

@@ -1,4 +1,4 @@
-"""The names for whose change a promotion asks a right. Pure."""
+"""The names that a promotion needs a right to change. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from turnstile.catalog.core.paths import Path
 class AskedName(msgspec.Struct, frozen=True):
     """A name that a promotion changes, with the kind of its entity.
 
-    A change needs the right on the entity itself. Whatever gives the name to another entity, or
-    takes it away, needs it on the level above, as a new entity has no rights yet.
+    A change of an entity needs the right on it. A new entity under the name, or none, needs the
+    right on the level above, since a new entity has no rights yet.
     """
 
     path: Path

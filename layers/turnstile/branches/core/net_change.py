@@ -129,9 +129,9 @@ def _records_in(body: Action) -> int | None:
 
 
 def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
-    """Returns the reason why the change of a branch cannot be put on top of what the catalog's
-    table ``name`` got since the branch's base; None if it can. ``branch`` has the paths of the
-    catalog's table."""
+    """Returns the reason why the change of a branch cannot be put on top of the change of the
+    catalog's table ``name`` since the branch's base; None if it can. ``branch`` has the paths of
+    the catalog's table."""
     if catalog.versions is None or branch.is_empty:
         return None
     since = _versions(catalog)
@@ -156,8 +156,8 @@ def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
 
 
 def row_id_conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
-    """Returns the reason why a branch's table with row tracking cannot take over what the catalog's
-    table ``name`` got: the ids of new rows of both are the same. None if it can."""
+    """Returns the reason why a branch's table with row tracking cannot take over the change of the
+    catalog's table ``name``: the ids of new rows of both are the same. None if it can."""
     if not (_new_files(branch) and _new_files(catalog)):
         return None
     return f"'{name}' has row tracking, and both the branch and {_versions(catalog)} added rows: promote the branch"
@@ -177,7 +177,7 @@ def _operations(change: NetChange) -> str:
 
 
 def moved_change(change: NetChange, relocate: Callable[[Action], Action]) -> NetChange:
-    """Returns a change whose files ``relocate`` names by the paths of another table's log."""
+    """Returns a change with the paths of another table's log, by ``relocate``."""
     moved = NetChange()
     for name in ("definition", "domains", "transactions", "versions", "blind", "changes_rows", "operations"):
         setattr(moved, name, getattr(change, name))
@@ -210,8 +210,8 @@ class RowIds(msgspec.Struct):
 
 
 def commit_lines(info: Action, change: NetChange, new_files: Collection[FileKey], ids: RowIds) -> bytes:
-    """Returns the content of the commit with a moved change. ``new_files``: those that the branch
-    wrote, which get row ids."""
+    """Returns the content of the commit with a moved change. ``new_files``: the files that get row
+    ids, as the branch wrote them."""
     actions: list[Action] = [{"commitInfo": info}]
     actions += [{name: change.definition[name]} for name in ("protocol", "metaData") if name in change.definition]
     actions += [{"txn": body} for body in change.transactions.values()]

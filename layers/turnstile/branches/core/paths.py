@@ -1,8 +1,8 @@
-"""Paths of files in the logs of branches' tables, and in those of their catalog. Pure.
+"""Paths of files in the logs of branches' tables, and in the logs of the catalog's tables. Pure.
 
 The log of a branch's table lies two folders below the location of the catalog's table
-(``BRANCHES_FOLDER``), and names its files relative to that folder. So a branch has no
-absolute paths that the log of the catalog's table has not: a lake that moves takes it along.
+(``BRANCHES_FOLDER``), and names its files relative to that folder. So a branch has no absolute
+paths that the log of the catalog's table has not: a lake that moves takes it along.
 
 Sources: Delta protocol, "Add File and Remove File" (a path is a URI reference, RFC 2396), "Deletion
 Vector Descriptor Schema" (a path below a prefix).

@@ -2,10 +2,10 @@
 
 A branch is a row of its own over the objs of its catalog. Its first commit has the index of the
 commit that it was made from, so creating it costs the same for any number of tables. Entities of
-the catalog are shared by their obj ids; what a change of the branch puts has an id that ends with
-``OWN``. So the index alone says which Delta tables of a branch are still the catalog's: their HEADs
-show and take commits of the catalog, so a request for one of them is answered only after it has a
-HEAD and a log of its own (``branches.tables``).
+the catalog are shared by their obj ids; an entity that a change of the branch puts has an id that
+ends with ``OWN``. So the index alone says which Delta tables of a branch are still the catalog's:
+their HEADs show and take commits of the catalog, so a request for one of them is answered only
+after it has a HEAD and a log of its own (``branches.tables``).
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def own_table_id(tree: Tree, table: Table) -> str:
 
 def shown_table(tree: Tree, entry: IndexEntry, table: Table) -> Table:
     """Returns a table as listings show it: one that is still the catalog's has the uuid and the
-    location that it will get. Those of its entity would lead to the catalog's table."""
+    location that it will get. The uuid and location of its entity would lead to the catalog's
+    table."""
     if table.external is not None or not is_inherited(tree, entry):
         return table
     id = own_table_id(tree, table)

@@ -64,9 +64,9 @@ class FirstLook:
         return _behind(head)
 
     def look(self, heads: Iterable[TableHead]) -> None:
-        """Looks at the logs of tables whose HEADs were just read, several at once: ``refusal``
-        needs no request for them then. It decides a log that does not end where its HEAD says,
-        and a storage that does not answer."""
+        """Looks at the logs of tables by HEADs that were just read, several at once: ``refusal``
+        needs no request for them then. It decides a log that does not end where its HEAD says, and
+        a storage that does not answer."""
         new = [head for head in heads if head.state == ACTIVE and not self._seen.get(head.table_id)]
         if len(new) <= 1:
             return

@@ -26,7 +26,7 @@ def undecided_predicates(predicates: Iterable[Predicate], ranges: Callable[[Colu
 def is_broken(predicate: Predicate, schema: TableSchema, file: Mapping[str, Any]) -> bool:
     """Returns whether some row of a file breaks a predicate of one column for certain: the row with
     the least or the greatest value, or one of a file without values. Not known, so False, for a
-    file with deleted rows, and for texts and times, whose bounds are cut."""
+    file with deleted rows, and for texts and times: their bounds may be cut."""
     columns = columns_of(predicate)
     ranges = schema.ranges_of(file)
     if len(columns) != 1 or ranges is None or file.get("deletionVector"):

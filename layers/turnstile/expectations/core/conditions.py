@@ -98,7 +98,7 @@ class Freshness(msgspec.Struct, frozen=True):
     most_ms: int
 
     def holds(self, age_ms: float) -> bool:
-        """Whether a table satisfies it whose newest value is so old."""
+        """Whether a newest value of this age satisfies it."""
         return _COMPARE[self.sign](age_ms, self.most_ms)
 
 
@@ -159,7 +159,7 @@ def expectations_of(properties: Mapping[str, str]) -> list[Expectation]:
 
 
 def _similar_names(properties: Mapping[str, str]) -> list[str]:
-    """The properties with names that are nearly those of expectations."""
+    """The properties with names that look like an expectation's, with a mistake."""
     return [key for key in properties if key.lower().startswith(STEM) and not key.startswith(PREFIX)]
 
 

@@ -22,8 +22,8 @@ from turnstile_predicates.predicates import has_unknown
 
 
 def check_of_table(properties: Mapping[str, str], columns: TableColumns) -> list[Expectation]:
-    """Returns the expectations among the properties of a table. Raises InvalidRequest for one whose
-    text, column or type does not fit the table. Call it when an expectation is set."""
+    """Returns the expectations among the properties of a table. Raises InvalidRequest for one with
+    a text, column or type that does not fit the table. Call it when an expectation is set."""
     found = expectations_of(properties)
     for expectation in found:
         try:

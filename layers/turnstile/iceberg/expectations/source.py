@@ -1,5 +1,5 @@
-"""An Iceberg table whose expectations are checked before a branch is promoted
-(``expectations.sources``, ``branches.checks``).
+"""The files and rows of an Iceberg table, for checks of its expectations before a branch is
+promoted (``expectations.sources``, ``branches.checks``).
 
     added files   data files of the current snapshot that the base's has not. Manifests that both
                   snapshots have are not read

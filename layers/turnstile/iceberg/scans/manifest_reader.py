@@ -39,10 +39,9 @@ class Wanted:
 
 
 class ManifestReader:
-    """Reads manifests below the locations ``roots``. ``read``: reads the content of a file in place
-    of this reader, and calls what it is given for one that it does not have yet. Raises
-    UnsupportedTable for a table that is encrypted, or a manifest that is elsewhere, is missing, or
-    cannot be read."""
+    """Reads manifests below the locations ``roots``. ``read``: returns the content of a file from a
+    cache; calls the given function for a file that is not in it. Raises UnsupportedTable for a
+    table that is encrypted, or a manifest that is elsewhere, is missing, or cannot be read."""
 
     def __init__(
         self,
