@@ -110,6 +110,7 @@ class MeteredRefs:
         self._meter = meter
         self._delay = delay
         self._named = named
+        self.transact_max = refs.transact_max
 
     def read(self, key: str) -> Row | None:
         self._before("get_item", Network.READ)

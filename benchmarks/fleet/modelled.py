@@ -35,6 +35,7 @@ class ModelledRefs:
 
     def __init__(self, refs: FakeRefs, time: VirtualTime) -> None:
         self._refs = refs
+        self.transact_max = refs.transact_max
         self._time = time
         self._random = random.Random(1)
         self._locked = set[str]()

@@ -94,6 +94,10 @@ class RefsAround:
     def __init__(self, refs: Refs) -> None:
         self._refs = refs
 
+    @property
+    def transact_max(self) -> int:
+        return self._refs.transact_max
+
     def read(self, key: str) -> Row | None:
         return self._refs.read(key)
 

@@ -93,6 +93,7 @@ def _read_units(row: Row | None) -> int:
 class _Refs:
     def __init__(self, world: FakeWorld, meter: Meter) -> None:
         self._refs = world.refs
+        self.transact_max = world.refs.transact_max
         self._meter = meter
 
     def __getattr__(self, name: str) -> Any:

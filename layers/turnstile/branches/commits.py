@@ -44,14 +44,15 @@ class _Wanted(msgspec.Struct, frozen=True):
     place: PlacedCommit | None
 
     @property
-    def is_carried(self) -> bool:
-        """Whether the HEAD itself has the bytes: no request is needed."""
-        return self.place is not None and bool(self.place.entry.data)
+    def needs_request(self) -> bool:
+        """Whether the bytes are neither in the HEAD itself nor on this machine."""
+        is_carried = self.place is not None and bool(self.place.entry.data)
+        return not is_carried and not self.head.location.startswith("file:")
 
 
 def commits_of_tables(world: World, spans: Sequence[Span]) -> Iterator[tuple[int, int, Iterable[bytes]]]:
     """Yields the commits of these tables in their order: the index of the span, the version, the
-    lines. Files are opened ``READERS`` at once.
+    lines. Files of S3 are opened ``READERS`` at once.
 
     Raises StateConflict for a version that is in the log no more, UnsupportedTable for a damaged
     one, StorageFault where the bytes are not the ratified ones, or cannot be read.
@@ -68,7 +69,7 @@ def commits_of_tables(world: World, spans: Sequence[Span]) -> Iterator[tuple[int
     with ExitStack() as stack:
         pool: ThreadPoolExecutor | None = None
         for batch in in_batches(_versions_of(spans), READERS):
-            if sum(not wanted.is_carried for wanted in batch) > 1:
+            if sum(wanted.needs_request for wanted in batch) > 1:
                 pool = pool or stack.enter_context(ThreadPoolExecutor(READERS, thread_name_prefix="compare"))
                 opened = pool.map(open_one, batch)
             else:

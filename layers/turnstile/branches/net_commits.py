@@ -29,18 +29,21 @@ class NetCommits:
         operation: str,
         parameters: Mapping[str, object],
         moved: NetChange,
+        *,
         new_files: Collection[FileKey] = (),
+        renumbered: Collection[Action] = (),
     ) -> CommitRequest:
         """Returns the commit of ``moved`` that follows the latest one of ``head``. The paths of its
-        files are valid in the log of that table. ``new_files`` get row ids. A large commit is
-        written to a staged file."""
+        files are valid in the log of that table. ``new_files`` get row ids, ``renumbered`` ones of
+        the table get others. A large commit is written to a staged file. Raises UnsupportedTable
+        for such a file without statistics."""
         version = head.latest + 1
         if "metaData" in moved.definition:
             moved.definition = {**moved.definition, "metaData": self._metadata(head, moved.definition["metaData"])}
         now = self._world.clock.now_ms()
         info = self._info(head, operation, parameters, moved, now)
         next_id = None if head.row_hwm is None else head.row_hwm + 1
-        content = commit_lines(info, moved, new_files, RowIds(next_id, version))
+        content = commit_lines(info, moved, new_files, RowIds(next_id, version), renumbered)
         if len(content) <= self._services.limits.inline_bytes:
             return CommitRequest(
                 head.table_id, version, base=head.latest, content=content, principal=self._principal, checked=True

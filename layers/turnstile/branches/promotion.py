@@ -238,7 +238,7 @@ class Promoter:
             "author": self._principal,
             "passed": passed,
         }
-        return self._commits.request(table.theirs, PROMOTE, parameters, moved, new_files)
+        return self._commits.request(table.theirs, PROMOTE, parameters, moved, new_files=new_files)
 
     def _edit(self, plan: Comparison, versions: Mapping[str, int], view: View) -> Edit:
         """Returns the change of the catalog, for one of its trees; ``versions`` of tables that the

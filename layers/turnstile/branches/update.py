@@ -3,7 +3,9 @@
     1  compare      as for a promotion (``comparison``); conflicts are named, and change no row
     2  unchanged    tables with a log of their own and no changes become the catalog's again
     3  tables       each changed Delta table gets one commit, ``UPDATE BRANCH``, with the net change of
-                    the catalog's table since the base, by the paths of the branch's log
+                    the catalog's table since the base, by the paths of the branch's log. Where both
+                    added rows with row ids, the branch's get other ids: they are new ones at the
+                    promotion anyway
     4  tree         the catalog's present names, with the changes of the branch
     5  one write    of the catalog's HEAD, in which the base moves to its present tree; of the branch's
                     row, with the tree of 4; the commits of 3, and a check that the catalog's tables
@@ -27,7 +29,7 @@ from turnstile.branches.checks import ChangeOfView
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
 from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.entities import updated_access, updated_entity
-from turnstile.branches.core.net_change import UPDATE, NetChange, moved_change, row_id_conflict_of
+from turnstile.branches.core.net_change import UPDATE, NetChange, files_with_same_ids, moved_change
 from turnstile.branches.core.paths import below_branch
 from turnstile.branches.net_commits import NetCommits
 from turnstile.branches.refusals import busy, conflict, late_commit
@@ -134,7 +136,7 @@ class Updater:
         tables = [self._table_update(table) for table in plan.tables if table.path not in promoted]
         ended = [table for table in plan.tables if table.path in promoted]
         dropped = list(self._dropped_heads(plan))
-        reasons = [*self._row_id_conflicts(tables), *self._late_commits(plan, dropped)]
+        reasons = list(self._late_commits(plan, dropped))
         if reasons:
             raise _conflict(plan, reasons)
         row = self._world.refs.read(self._services.reader.key(plan.base.branch))
@@ -164,16 +166,10 @@ class Updater:
             "versions": each.since.versions,
             "operations": each.since.operations,
         }
-        return self._commits.request(head, UPDATE, parameters, moved)
+        renumbered = files_with_same_ids(each.table.change, each.since) if marks else []
+        return self._commits.request(head, UPDATE, parameters, moved, renumbered=renumbered)
 
     # -- further conflicts --------------------------------------------------------------------------------------------
-
-    def _row_id_conflicts(self, tables: list[_TableUpdate]) -> Iterator[str]:
-        for each in tables:
-            if each.table.theirs.row_hwm is not None:
-                reason = row_id_conflict_of(each.table.change, each.since, dotted_name(*each.table.path))
-                if reason is not None:
-                    yield reason
 
     def _dropped_heads(self, plan: Comparison) -> Iterator[tuple[Difference, TableHead]]:
         """The HEADs of the catalog's tables that the branch dropped or replaced."""

@@ -68,6 +68,10 @@ class Refs(Protocol):
     """The mutable table of HEADs and owners: point access, conditional writes, strongly consistent
     reads."""
 
+    @property
+    def transact_max(self) -> int:
+        """The number of writes that one transaction takes: ``TRANSACT_MAX`` or more."""
+
     def read(self, key: str) -> Row | None:
         """The row, strongly consistent."""
 
@@ -97,7 +101,7 @@ class Refs(Protocol):
         """
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
-        """Applies up to ``TRANSACT_MAX`` writes, all or none. ``token`` makes a repetition within
+        """Applies up to ``transact_max`` writes, all or none. ``token`` makes a repetition within
         ten minutes harmless. Raises as ``write``."""
 
     def read_damaged(self, of: type[StoredRow], key: str) -> object | None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.store.backends import Backend
 from tests.support.store.rows import change, clause, fresh_key, head_row, stored
 from turnstile.store.core.writes import Change, Check, Equals, Erase, Insert, Present, Set, SetSum, Write, new_row
-from turnstile.store.ports import Accepted, AllAccepted, Refs, Rejected, SomeRejected
+from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Refs, Rejected, SomeRejected
 
 AT_5 = Equals(("latest",), 5)
 
@@ -121,14 +121,15 @@ def test_i8_a_hundred_tables_fit_one_transaction(backend: Backend) -> None:
     assert {row["latest"] for row in refs.read_many(keys).values()} == {6}
 
 
-def test_i8_a_transaction_takes_100_writes_and_no_more(backend: Backend) -> None:
+def test_i8_a_transaction_takes_as_many_writes_as_the_store_says_and_no_more(backend: Backend) -> None:
     refs = backend.refs()
-    keys = [fresh_key() for _ in range(101)]
+    keys = [fresh_key() for _ in range(refs.transact_max + 1)]
     inserts = [Insert(head_row(key), (new_row("I2"),)) for key in keys]
     with pytest.raises(ValueError, match="transact_write_items"):
         refs.transact(inserts, keys[0])
-    assert refs.read_many(keys) == {}
-    assert refs.transact(inserts[:100], keys[1]) == AllAccepted()
+    assert refs.transact_max >= TRANSACT_MAX and refs.read_many(keys) == {}
+    assert refs.transact(inserts[:-1], keys[1]) == AllAccepted()
+    assert len(refs.read_many(keys)) == refs.transact_max
 
 
 def test_i9_a_check_alone_is_judged_like_any_write(backend: Backend, key: str) -> None:

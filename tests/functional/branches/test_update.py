@@ -220,21 +220,30 @@ def test_i28_rights_of_a_branch_stay_with_an_update_and_those_of_the_catalog_com
     assert (grants("main", "t"), grants("main", "u")) == ([], ["bob"])
 
 
-def test_i2_new_rows_of_both_sides_with_row_ids_refuse_an_update(site: PlansApi) -> None:
-    def tracked(path: str, first: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        mark = json.dumps({"rowIdHighWaterMark": first})
+def test_i2_an_update_gives_new_rows_of_the_branch_other_ids_than_the_catalogs_new_rows(site: PlansApi) -> None:
+    def add_rows(path: str, first: int, *, tables: str = DEV_DEFAULT) -> None:
+        mark = json.dumps({"rowIdHighWaterMark": first + 1})
         domain = {"domain": "delta.rowTracking", "configuration": mark, "removed": False}
-        return delta.add(path, baseRowId=first, defaultRowCommitVersion=1), {"domainMetadata": domain}
+        file = delta.add(path, baseRowId=first, defaultRowCommitVersion=1, stats='{"numRecords": 2}')
+        add_files(site, "r", file, {"domainMetadata": domain}, tables=tables)
+
+    def ids(tables: str) -> dict[str, int]:
+        answer = site.plans.post(f"/v1/tables/{table(site, 'r', tables)['table_id']}/plan", {})
+        return {file["path"].rpartition("/")[2]: file["baseRowId"] for file in answer.json["files"]}
 
     site.create("r", "default", "rowTracking", "domainMetadata")
     site.http.delete(BRANCHES + "/dev")
     site.http.post(BRANCHES, {"name": "dev"})
-    add_files(site, "r", *tracked("theirs", 0), tables=DEFAULT)
-    add_files(site, "r", *tracked("mine", 0))
-    error = refused(site.http.post(BRANCHES + "/dev/update"), 409, "BranchConflict", "branch")
-    assert error["conflicts"] == [
-        "'default.r' has row tracking, and both the branch and version 1 added rows: promote the branch"
-    ]
+    add_rows("theirs", 0, tables=DEFAULT)
+    add_rows("mine", 0)
+    update(site)
+    assert ids(DEV_DEFAULT) == {"theirs": 0, "mine": 2}
+    add_rows("later", 4)
+    add_rows("theirs_too", 2, tables=DEFAULT)
+    update(site)
+    assert ids(DEV_DEFAULT) == {"theirs": 0, "theirs_too": 2, "mine": 6, "later": 8}
+    promote(site)
+    assert ids(DEFAULT) == {"theirs": 0, "theirs_too": 2, "mine": 4, "later": 6}
 
 
 # -- promotions of some tables ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tests.support.fakes.storage import FakeStorage
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Change, Row, Write
-from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat, put_one_by_one
+from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat, put_one_by_one
 
 T = TypeVar("T")
 _ANY: Final = frozenset({"before", "throttle", "crash", "stall", "jump", FREEZE})
@@ -158,6 +158,8 @@ def _storage(what: str) -> Exception:
 
 class SimRefs:
     """``turnstile.store.ports.Refs`` of one process."""
+
+    transact_max = TRANSACT_MAX
 
     def __init__(self, process: Process) -> None:
         self._process = process

@@ -10,12 +10,14 @@ from collections.abc import Collection, Iterator, Sequence
 from turnstile.store.core.evaluate import accepts, clone, row_after
 from turnstile.store.core.rows import DAMAGED, StoredRow, require_known, require_readable
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected, is_readable_as
+from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected, is_readable_as
 
 
 class FakeRefs:
     """In-memory ``turnstile.store.ports.Refs``. ``requests`` counts calls the way the service bills
     them."""
+
+    transact_max = TRANSACT_MAX
 
     def __init__(self, realm: str = "") -> None:
         self.rows: dict[str, Row] = {}
@@ -80,8 +82,8 @@ class FakeRefs:
             self.requests.append("transact")
             if len({write.key for write in writes}) < len(writes):
                 raise ValueError("a transaction cannot include multiple operations on one row")
-            if len(writes) > 100:
-                raise ValueError(f"transact_write_items: {len(writes)} writes are more than 100")
+            if len(writes) > self.transact_max:
+                raise ValueError(f"transact_write_items: {len(writes)} writes are more than {self.transact_max}")
             if token in self._tokens:
                 if self._tokens[token] != list(writes):
                     raise ValueError("IdempotentParameterMismatch: the token was used for other writes")

@@ -581,6 +581,18 @@ def test_i8_a_thousand_tables_are_ratified_in_few_requests(world: FakeWorld, mon
         groups(world).commit(appends([*tables, Table(world, table_id(LARGE_MAX))]))
 
 
+def test_i8_a_store_with_room_takes_a_thousand_tables_in_one_write(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(world.refs, "transact_max", LARGE_MAX)
+    tables = [Table(world, table_id(number)) for number in range(LARGE_MAX)]
+    world.refs.requests.clear()
+    answer = ratified(GroupRatifier(world, Ratifier(world)).commit(appends(tables)))
+    assert len(answer.members) == LARGE_MAX and undecided(tables) == 0
+    assert Counter(world.refs.requests) == {"read_many": 10, "transact": 1}
+
+
 def test_i8_a_group_that_fits_one_write_has_no_row_of_its_own(world: FakeWorld, tables: list[Table]) -> None:
     ratified(GroupRatifier(world, Ratifier(world), part=5).commit(appends(tables)))
     assert not [key for key in world.refs.rows if "/group/" in key]

@@ -43,6 +43,8 @@ class DynamoRefs:
     is by full key anyway.
     """
 
+    transact_max: Final = TRANSACT_MAX
+
     def __init__(
         self,
         client: Any,

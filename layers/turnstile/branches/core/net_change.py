@@ -155,12 +155,13 @@ def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
     return None
 
 
-def row_id_conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
-    """Returns the reason why a branch's table with row tracking cannot take over the change of the
-    catalog's table ``name``: the ids of new rows of both are the same. None if it can."""
-    if not (_new_files(branch) and _new_files(catalog)):
-        return None
-    return f"'{name}' has row tracking, and both the branch and {_versions(catalog)} added rows: promote the branch"
+def files_with_same_ids(branch: NetChange, catalog: NetChange) -> list[Action]:
+    """Returns the new files of a branch's table with row tracking that need other row ids before it
+    takes over the change of the catalog's table: new files of both have ids from the same range."""
+    if not _new_files(catalog):
+        return []
+    new = _new_files(branch)
+    return [body for (path, _), body in branch.added.items() if path in new]
 
 
 def _new_files(change: NetChange) -> set[str]:
@@ -209,9 +210,15 @@ class RowIds(msgspec.Struct):
         return {**body, "baseRowId": first, "defaultRowCommitVersion": self.version}
 
 
-def commit_lines(info: Action, change: NetChange, new_files: Collection[FileKey], ids: RowIds) -> bytes:
+def commit_lines(
+    info: Action,
+    change: NetChange,
+    new_files: Collection[FileKey],
+    ids: RowIds,
+    renumbered: Iterable[Action] = (),
+) -> bytes:
     """Returns the content of the commit with a moved change. ``new_files``: the files that get row
-    ids, as the branch wrote them."""
+    ids, as the branch wrote them; ``renumbered``: files of the table that get other ones."""
     actions: list[Action] = [{"commitInfo": info}]
     actions += [{name: change.definition[name]} for name in ("protocol", "metaData") if name in change.definition]
     actions += [{"txn": body} for body in change.transactions.values()]
@@ -222,6 +229,7 @@ def commit_lines(info: Action, change: NetChange, new_files: Collection[FileKey]
     for key, body in change.added.items():
         added = ids.assign(body) if key in new_files else body
         actions.append({"add": {**added, "dataChange": change.changes_rows}})
+    actions += [{"add": {**ids.assign(body), "dataChange": False}} for body in renumbered]
     if tracked and ids.next is not None:
         mark = msgspec.json.encode({"rowIdHighWaterMark": ids.next - 1}).decode()
         actions.append({"domainMetadata": {"domain": ROW_TRACKING_DOMAIN, "configuration": mark, "removed": False}})

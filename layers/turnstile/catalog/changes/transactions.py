@@ -165,7 +165,7 @@ class _Attempt:
     ) -> None:
         self._catalog = catalog
         self._large = groups.large
-        self._most_rows = min(groups.part, TRANSACT_MAX) - (TRANSACT_MAX - MAX_ROWS)
+        self._most_rows = groups.part - (TRANSACT_MAX - MAX_ROWS)
         self._commits: OpenGroup = groups.open(group)
         self._prepared: PreparedGroup | None = None
         self._group = group

@@ -92,7 +92,8 @@ class GroupRefused(msgspec.Struct, frozen=True):
 
 class GroupRatifier:
     """Decides groups of commits. Shares the caches of the single commits' ratifier. ``part``:
-    tables that one transaction changes; a group of more is a large one. ``judge``: of reads with
+    tables that one transaction changes, by default as many as the store takes; a group of more is a
+    large one. ``judge``: of reads with
     predicates; without one these hold while their tables do not change. ``large`` carries out large
     groups, also for a sender that decides them itself.
     """
@@ -103,15 +104,15 @@ class GroupRatifier:
         ratifier: Ratifier,
         limits: Limits | None = None,
         *,
-        part: int = TRANSACT_MAX,
+        part: int | None = None,
         judge: Judge | None = None,
     ) -> None:
         self._world = world
         self._ratifier = ratifier
         self._limits = limits or Limits()
         self._judge = judge
-        self.part = part
-        self.large = LargeGroups(world, ratifier, self._limits, pause=ratifier.preparer.pause, part=part)
+        self.part = world.refs.transact_max if part is None else part
+        self.large = LargeGroups(world, ratifier, self._limits, pause=ratifier.preparer.pause, part=self.part)
 
     def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
         """Decides one group. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound, whose

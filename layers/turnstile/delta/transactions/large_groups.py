@@ -54,7 +54,7 @@ from turnstile.store.core.errors import OutcomeUnknown, Throttled, TurnstileErro
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.writes import Change, Write
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World, in_batches
+from turnstile.store.ports import AllAccepted, World, in_batches
 from turnstile.store.retry import Pause
 
 _BEGINS: Final = 4
@@ -71,7 +71,7 @@ class LargeGroups:
         limits: Limits,
         *,
         pause: Pause,
-        part: int = TRANSACT_MAX,
+        part: int,
         faults: Faults = no_faults,
     ) -> None:
         self._world = world
