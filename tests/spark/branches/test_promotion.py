@@ -56,16 +56,19 @@ def test_i28_spark_changes_a_branch_and_the_catalog_shows_it_after_the_promotion
 
 @pytest.mark.slow
 def test_i28_spark_reads_and_changes_rows_that_an_update_brought(lake: Any, sql: Any, dev: Any, name: str) -> None:
-    sql(f"CREATE TABLE lake.{name} (id BIGINT) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-    sql(f"INSERT INTO lake.{name} SELECT id FROM range(5)")
+    sql(f"CREATE TABLE lake.{name} (id BIGINT, p STRING) {TRACKED}")
+    sql(f"INSERT INTO lake.{name} SELECT id, 'x' FROM range(5)")
     dev()
-    sql(f"INSERT INTO dev.{name} VALUES (10)")
-    sql(f"INSERT INTO lake.{name} VALUES (20), (21)")
+    sql(f"INSERT INTO dev.{name} VALUES (10, 'x')")
+    sql(f"INSERT INTO lake.{name} VALUES (20, 'x'), (21, 'x')")
     sql(f"DELETE FROM lake.{name} WHERE id = 2")
     dev.update()
     assert sql.ids(f"dev.{name}") == [0, 1, 3, 4, 10, 20, 21]
+    assert sql.values(f"SELECT count(DISTINCT _metadata.row_id) FROM dev.{name}") == [(7,)]
+    of_both = f"SELECT d.id FROM dev.{name} d JOIN lake.{name} l ON d._metadata.row_id = l._metadata.row_id"
+    assert sorted(sql.values(of_both)) == [(0,), (1,), (3,), (4,), (20,), (21,)]
     sql(f"DELETE FROM dev.{name} WHERE id IN (0, 20)")
-    sql(f"INSERT INTO lake.{name} VALUES (30)")
+    sql(f"INSERT INTO lake.{name} VALUES (30, 'x')")
     with pytest.raises(turnstile_spark.TurnstileError, match="BranchConflict"):
         dev.update()
     assert sql.ids(f"dev.{name}") == [1, 3, 4, 10, 21]
