@@ -29,6 +29,7 @@ from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.entities import updated_access, updated_entity
 from turnstile.branches.core.net_change import UPDATE, NetChange, moved_change, row_id_conflict_of
 from turnstile.branches.core.paths import below_branch
+from turnstile.branches.core.registry import OPEN, BranchRef
 from turnstile.branches.net_commits import NetCommits
 from turnstile.branches.refusals import busy, conflict, late_commit
 from turnstile.branches.unchanged import return_unchanged
@@ -164,6 +165,10 @@ class Updater:
             "versions": each.since.versions,
             "operations": each.since.operations,
         }
+        if plan.base.delta_registry:
+            base, created = each.table.theirs.latest, each.table.origin.version
+            ref = BranchRef(own.table_id, plan.base.name[1:], base, created, OPEN)
+            self._commits.register(moved, each.table.theirs, ref)
         return self._commits.request(head, UPDATE, parameters, moved)
 
     # -- further conflicts --------------------------------------------------------------------------------------------
@@ -239,8 +244,7 @@ class Updater:
     def _updated_table(self, plan: Comparison, each: _TableUpdate, present: Tree) -> Entity:
         """The entity of a table that has all commits of the catalog's table."""
         table = each.table
-        origin = table.entity.origin
-        assert origin is not None
+        origin = table.origin
         updates = (*origin.updates, table.own.latest + 1) if each.has_commit else origin.updates
         if len(updates) > UPDATES_MAX:
             problem = f"'{dotted_name(*table.path)}' was updated {UPDATES_MAX} times on the branch"
