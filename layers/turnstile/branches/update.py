@@ -166,8 +166,8 @@ class Updater:
             "operations": each.since.operations,
         }
         if plan.base.delta_registry:
-            base, created = each.table.theirs.latest, each.table.origin.version
-            ref = BranchRef(own.table_id, plan.base.name[1:], base, created, OPEN)
+            created = each.table.origin.version
+            ref = BranchRef(own.table_id, plan.base.name[1:], each.table.theirs.latest, created, OPEN)
             self._commits.register(moved, each.table.theirs, ref)
         return self._commits.request(head, UPDATE, parameters, moved)
 

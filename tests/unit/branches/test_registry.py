@@ -1,4 +1,4 @@
-"""The registry of branches by Delta's proposal: entries of other writers stay, and it is bounded."""
+"""The registry of branches by Delta's proposal: other writers' entries stay, and it is bounded."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ UPDATE: Final = "UPDATE BRANCH"
 """The operation of the commit that takes over changes of the catalog's table."""
 
 _MERGED_DOMAINS: Final = (ROW_TRACKING_DOMAIN, BRANCHES_DOMAIN)
-"""Domains that are no part of the definition. A commit of a net change gets them anew, for the table
-that it is for."""
+"""Domains that are no part of the definition: a commit of a net change gets them anew, of the table
+of its log."""
 
 
 class NetChange:

@@ -1,5 +1,5 @@
-"""The registry of a table's branches by Delta's proposal: the domain ``delta.tableBranching`` in the
-log. Pure (ADR 85).
+"""The registry of a table's branches by Delta's proposal: the domain ``delta.tableBranching`` of
+its log. Pure (ADR 85).
 
 Sources: delta-io/delta 7439 and 7440, "The delta.tableBranching Metadata Domain"; Delta protocol,
 "Domain Metadata".
