@@ -24,13 +24,14 @@ from turnstile_http.names import check_name
 @dataclass(frozen=True, slots=True)
 class Branch:
     """A branch. ``full_name``: the name of the catalog that it is; ``until_ms``: its end, in ms
-    since the epoch."""
+    since the epoch; ``delta_registry``: whether commits name it in Delta's registry of branches."""
 
     name: str
     full_name: str
     until_ms: int
     owner: str
     comment: str | None
+    delta_registry: bool = False
 
     @classmethod
     def read(cls, response: Json) -> Self:
@@ -41,6 +42,7 @@ class Branch:
             response["until"],
             response.get("owner", ""),
             response.get("comment"),
+            response.get("delta_registry", False),
         )
 
 
@@ -84,13 +86,21 @@ class Branches:
         self._error = error
 
     def create(
-        self, name: str, *, days: int = 30, comment: str | None = None, at: int | dt.datetime | None = None
+        self,
+        name: str,
+        *,
+        days: int = 30,
+        comment: str | None = None,
+        at: int | dt.datetime | None = None,
+        delta_registry: bool = False,
     ) -> Branch:
         """Makes a branch of the catalog as it is now, or as it was ``at`` a time or number of its
-        log. It ends after ``days``."""
+        log. It ends after ``days``. With ``delta_registry`` commits name it in Delta's registry of
+        branches."""
         body = {"name": check_name(name, "branch"), "days": days}
         body |= {} if comment is None else {"comment": comment}
         body |= {} if at is None else {"from": moment_body(at)}
+        body |= {"delta_registry": True} if delta_registry else {}
         return Branch.read(self._call("createBranch", "POST", self._route(), body, change=True))
 
     def __iter__(self) -> Iterator[Branch]:

@@ -3,6 +3,7 @@ read it, and a promotion shows all of it at once (I28)."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.support.clients import duck
+from tests.support.fakes import delta
 from turnstile_client import ApiError, Conflict, connect
 from turnstile_http.branches import BranchChanges
 
@@ -36,8 +38,23 @@ class Site:
         self.lake = connect(server.url)
         self.dev = connect(server.url, catalog="main@dev")
 
-    def branch(self) -> None:
-        assert self.lake.branches.create("dev").full_name == "main@dev"
+    def branch(self, **options: Any) -> None:
+        assert self.lake.branches.create("dev", **options).full_name == "main@dev"
+
+    def load(self, table: str) -> dict[str, Any]:
+        return dict(self.api.get(f"/v1/catalogs/main/namespaces/default/tables/{table}").json())
+
+    def add_feature(self, table: str, feature: str) -> None:
+        """A commit with one more writer feature."""
+        loaded = self.load(table)
+        protocol = loaded["metadata"]["protocol"]
+        features = [*protocol["writerFeatures"], feature]
+        head = self.api.get(f"/v1/tables/{loaded['table_id']}/head").json()
+        info = delta.info("feature", max(time.time_ns() // 1_000_000, head["timestamp"] + 1))
+        content = delta.lines(info, {"protocol": {**protocol, "writerFeatures": features}}).decode()
+        body = {"version": loaded["latest"] + 1, "inline": {"content": content}}
+        answer = self.api.post(f"/v1/tables/{loaded['table_id']}/commits", json=body)
+        assert answer.status_code == 200, answer.text
 
     def promote(self) -> BranchChanges:
         return self.lake.branches.promote("dev")
@@ -99,6 +116,23 @@ def test_i28_duckdb_uses_a_table_of_a_branch_before_any_other_client(site: Site)
     site.duckdb("main@dev", "INSERT INTO lake.default.b_t VALUES (2)")
     site.promote()
     assert ids(site.lake.table("default.b_t").read()) == [1, 2, 3]
+
+
+def test_i28_tables_with_branches_in_deltas_registry_are_read_and_written_by_every_client(site: Site) -> None:
+    main = site.lake.create("default.b_t", rows())
+    main.append(rows(1, 2))
+    site.add_feature("b_t", "domainMetadata")
+    site.branch(delta_registry=True)
+    assert [branch.delta_registry for branch in site.lake.branches] == [True]
+    site.dev.table("default.b_t").append(rows(10))
+    site.duckdb("main@dev", "INSERT INTO lake.default.b_t VALUES (11)")
+    assert sorted(site.duckdb("main@dev", "SELECT id FROM lake.default.b_t")) == [(1,), (2,), (10,), (11,)]
+    site.promote()
+    site.duckdb("main", "INSERT INTO lake.default.b_t VALUES (12)")
+    main.append(rows(13))
+    assert ids(main.read()) == site.planned("main", "default.b_t") == [1, 2, 10, 11, 12, 13]
+    loaded = site.load("b_t")
+    assert '"status":"published"' in loaded["metadata"]["domains"]["delta.tableBranching"]
 
 
 def test_i28_an_updated_branch_is_read_and_written_by_every_client(site: Site) -> None:

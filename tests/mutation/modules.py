@@ -361,6 +361,7 @@ MODULES: Final = {
         ("unit/branches/test_net_change.py", "functional/branches"), writes=False, decides=True, guards=True
     ),
     "turnstile.branches.core.paths": Mutated(("unit/branches/test_net_change.py",), writes=False, decides=True),
+    "turnstile.branches.core.registry": Mutated(("unit/branches/test_registry.py",), writes=False, decides=True),
     "turnstile.branches.core.asked_names": Mutated(
         ("functional/access/test_promotion_rights.py",), writes=False, decides=True
     ),

@@ -28,6 +28,10 @@ State = Annotated[
 Tables = Annotated[
     str | None, typer.Option("--tables", help="Promote only these changed Delta tables, by commas; the branch stays.")
 ]
+Registry = Annotated[
+    bool,
+    typer.Option("--delta-registry", help="Name the branch in the Delta logs, by a proposal for Delta's protocol."),
+]
 Comment = Annotated[str | None, typer.Option("--comment", help="A comment.")]
 
 DAYS = 30
@@ -39,11 +43,12 @@ branch = command_group("Branches of a catalog: write to many tables, check, and 
 @with_api
 def create(
     api: Api, *, catalog: Catalog, name: Branch, source: From = None, days: Days = DAYS, comment: Comment = None,
-    output: Format,
+    delta_registry: Registry = False, output: Format,
 ) -> None:  # fmt: skip
     """Make a branch of a catalog: CATALOG@BRANCH is the name of a catalog for every client."""
     body: dict[str, Any] = {"name": name, "days": days, "comment": comment}
     body["from"] = moment_body(source) if source else "head"
+    body |= {"delta_registry": True} if delta_registry else {}
     made = api.change("POST", _branches(catalog), body)
     if output is Format.JSON:
         out.emit_json(made)

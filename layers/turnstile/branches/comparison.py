@@ -50,6 +50,11 @@ class ComparedTable(msgspec.Struct, frozen=True):
     conflict: str | None
     since: NetChange
 
+    @property
+    def origin(self) -> BranchOrigin:
+        """The catalog's table, and the versions that the branch's is based on."""
+        return _origin(self.entity)
+
 
 class Comparison(msgspec.Struct, frozen=True):
     """A branch and its catalog as of one read of both trees.
@@ -216,7 +221,7 @@ class Comparer:
     def changes_since(self, table: ComparedTable) -> NetChange:
         """Returns the net change of the catalog's table since the branch's base, for a table that
         the branch did not change."""
-        return self._net_changes([Span(table.theirs, _origin(table.entity).base_version)])[0]
+        return self._net_changes([Span(table.theirs, table.origin.base_version)])[0]
 
     def publish(self, table_id: str, name: str) -> TableHead:
         """Publishes everything ratified of a table. Returns its HEAD after that."""

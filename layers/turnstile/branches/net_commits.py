@@ -8,8 +8,10 @@ import msgspec
 
 from turnstile.branches.core.net_change import FileKey, NetChange, RowIds, commit_lines
 from turnstile.branches.core.paths import Action
+from turnstile.branches.core.registry import BranchRef, registry_with
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.definition import BRANCHES_DOMAIN
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.proposals import CommitRequest
 from turnstile.store.core.names import staged_file, staged_path
@@ -54,6 +56,15 @@ class NetCommits:
             head.table_id, version, base=head.latest, staged=staged, size=len(content), modified_ms=now,
             principal=self._principal, checked=True,
         )  # fmt: skip
+
+    def register(self, moved: NetChange, catalog: TableHead, ref: BranchRef) -> None:
+        """Adds the registry of branches of the catalog's table ``catalog``, with ``ref``, to the
+        change of that table or of the branch's, which has the same protocol."""
+        stored = self._services.metadata.get(catalog.catalog, catalog.metadata)
+        protocol = moved.definition.get("protocol") or stored.protocol
+        registry = registry_with(stored.domains.get(BRANCHES_DOMAIN), ref, protocol)
+        if registry is not None:
+            moved.domains = {**moved.domains, BRANCHES_DOMAIN: registry}
 
     def _metadata(self, head: TableHead, body: Action) -> Action:
         """The definition of a table under the id of the table that gets it."""

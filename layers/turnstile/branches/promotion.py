@@ -39,6 +39,7 @@ from turnstile.branches.core.net_change import (
     rows_in,
 )
 from turnstile.branches.core.paths import Action, BranchPaths
+from turnstile.branches.core.registry import PUBLISHED, BranchRef
 from turnstile.branches.net_commits import NetCommits
 from turnstile.branches.refusals import CONFLICTS_MAX, busy, conflict, late_commit, require_rights
 from turnstile.branches.unchanged import return_unchanged
@@ -238,6 +239,12 @@ class Promoter:
             "author": self._principal,
             "passed": passed,
         }
+        if plan.base.delta_registry:
+            version = table.theirs.latest + 1
+            ref = BranchRef(
+                table.own.table_id, plan.base.name[1:], table.origin.base_version, version, PUBLISHED, version
+            )
+            self._commits.register(moved, table.theirs, ref)
         return self._commits.request(table.theirs, PROMOTE, parameters, moved, new_files=new_files)
 
     def _edit(self, plan: Comparison, versions: Mapping[str, int], view: View) -> Edit:
@@ -312,12 +319,11 @@ def _written_path(path: Path, entity: Entity) -> Path:
 
 
 def _table_change(table: ComparedTable, version: int | None = None) -> ChangedTable:
-    assert table.entity.origin is not None
     change = table.change
     return ChangedTable(
         dotted_name(*table.path),
         table.theirs.table_id,
-        table.entity.origin.version,
+        table.origin.version,
         table.own.latest,
         len(change.added),
         len(change.removed),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from turnstile.branches.core.paths import branch_path, branch_vector
+from turnstile.branches.core.paths import Action, branch_path, branch_vector
 from turnstile.delta.core.actions import Add, DeletionVector
 from turnstile.maintenance.file_actions import Columns, Rows
 from turnstile.maintenance.state import TableState
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class RelocatedState:
-    """The files of ``state`` for the log of a branch's table, whose metadata is ``metadata``.
-    Tombstones are left out."""
+    """The files of ``state`` for the log of a branch's table, whose metadata is ``metadata``, with
+    the domains ``registry`` beside those of the state. Tombstones are left out."""
 
-    def __init__(self, state: TableState, metadata: dict[str, Any]) -> None:
+    def __init__(self, state: TableState, metadata: dict[str, Any], registry: dict[str, Action]) -> None:
         self._state = state
         self.version = state.version
         self.protocol = state.protocol
         self.metadata = metadata
-        self.domains = state.domains
+        self.domains = {**state.domains, **registry}
         self.transactions = state.transactions
 
     def chunks(self) -> Iterator[Rows | Columns]:

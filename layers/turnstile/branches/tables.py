@@ -4,7 +4,8 @@
                      published
     2  log           below the table's location, in ``BRANCHES_FOLDER``: a checkpoint of that
                      version, which names the files of the catalog's table relative to that folder,
-                     then the commit of the version with its commitInfo alone
+                     then the commit of the version with its commitInfo alone; on demand both name
+                     the branch in Delta's registry
     3  metadata      of the version, under the uuid of the branch's table
     4  one change    of the branch: the entity with the new uuid; the HEAD, which goes on after that
                      version; the owner of the location
@@ -20,6 +21,8 @@ from __future__ import annotations
 
 import msgspec
 
+from turnstile.branches.core.paths import Action
+from turnstile.branches.core.registry import OPEN, BranchRef, registry_with
 from turnstile.branches.relocated import RelocatedState
 from turnstile.catalog.branches import base_of
 from turnstile.catalog.changes.commit import Committer
@@ -32,7 +35,9 @@ from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import CatalogReader, View
+from turnstile.delta.core.definition import BRANCHES_DOMAIN
 from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.pointer import WrittenCheckpoint
@@ -83,14 +88,14 @@ class OwnTables:
         assert isinstance(table, Table)
         if not is_inherited(tree, entry) or table.external is not None:
             return tree
-        base_ms = self._base_ms(tree.catalog)
-        own = self._write_log(tree, path, table, base_ms)
+        base = self._base(tree.catalog)
+        own = self._write_log(tree, path, table, base)
 
         def change(view: View) -> Edit | None:
             present = view.tree.find(path)
             if present is None or present.obj != entry.obj:
                 return None  # another request was first, or the name leads elsewhere now
-            if self._base_ms(tree.catalog) != base_ms:
+            if self._base(tree.catalog).at // 1000 != base.at // 1000:
                 problem = f"'{dotted_name(tree.catalog, *path)}' was loaded while its branch was updated"
                 raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send it again", retry_after_ms=0)
             return self._edit(view, path, table, own)
@@ -125,23 +130,31 @@ class OwnTables:
         writes = (Insert(head, (new_row("I2"),)), owner)
         return Edit(f"own log of {full} from version {own.version}", put={path: entity}, writes=writes)
 
-    def _write_log(self, tree: Tree, path: Path, table: Table, base_ms: int) -> _Own:
+    def _write_log(self, tree: Tree, path: Path, table: Table, base: NamedSnapshot) -> _Own:
         world = self._world
         name = dotted_name(tree.catalog, *path)
         copier = DeltaCopier(world, self._metadata, self._publisher)
         copier.prefetch([table])
-        past = PastVersions(base_ms)
+        past = PastVersions(base.at // 1000)
         source, version, ict, metadata = copier.version_of(table.table_id, name, past)
         for table_id in (own_table_id(tree, table), world.ids.uuid()):
             location = branch_location(source.location, table_id)
             configuration = {**(metadata.metadata.get("configuration") or {}), UUID_PROPERTY: table_id}
-            own = msgspec.structs.replace(metadata, metadata={**metadata.metadata, "configuration": configuration})
-            if self._write_files(source, location, version, own):
+            ref = BranchRef(table_id, base.name[1:], version, version, OPEN)
+            registry = _registry_of(metadata, ref) if base.delta_registry else {}
+            own = msgspec.structs.replace(
+                metadata,
+                metadata={**metadata.metadata, "configuration": configuration},
+                domains=metadata.domains | {name: body["configuration"] for name, body in registry.items()},
+            )
+            if self._write_files(source, location, version, own, registry):
                 id = self._metadata.put(tree.catalog, table_id, own, world.clock.now_ms())
                 return _Own(source, table_id, location, version, ict, source.row_hwm, id)
         raise StorageFault(f"{location} has a checkpoint already", remedy="send the request again")
 
-    def _write_files(self, source: TableHead, location: str, version: int, metadata: DeltaMetadata) -> bool:
+    def _write_files(
+        self, source: TableHead, location: str, version: int, metadata: DeltaMetadata, registry: dict[str, Action]
+    ) -> bool:
         """Writes the log. Returns False where another one is there: of a request that came at the
         same time or died, or of a table that became the catalog's again."""
         world = self._world
@@ -149,7 +162,7 @@ class OwnTables:
         now = world.clock.now_ms()
 
         def write(state: TableState) -> WrittenCheckpoint | None:
-            moved = RelocatedState(state, metadata.metadata)
+            moved = RelocatedState(state, metadata.metadata, registry)
             upkeep = upkeep_of(moved.protocol, moved.metadata)
             return CheckpointWriter(storage, moved, upkeep, world.ids).write(now)
 
@@ -157,11 +170,19 @@ class OwnTables:
         written = derive(theirs, version, write)
         if written is None:
             return False
-        info = {"commitInfo": read_commit(theirs, version).info}
-        storage.put_if_absent(published_path(version), msgspec.json.encode(info) + b"\n")
+        actions: list[Action] = [{"commitInfo": read_commit(theirs, version).info}]
+        actions += [{"domainMetadata": body} for body in registry.values()]
+        lines = (msgspec.json.encode(action) + b"\n" for action in actions)
+        storage.put_if_absent(published_path(version), b"".join(lines))
         write_pointer(storage, written)
         return True
 
-    def _base_ms(self, branch: str) -> int:
+    def _base(self, branch: str) -> NamedSnapshot:
         catalog, _, name = branch.partition("@")
-        return base_of(self._reader.current(catalog), self._reader.store, name).at // 1000
+        return base_of(self._reader.current(catalog), self._reader.store, name)
+
+
+def _registry_of(metadata: DeltaMetadata, ref: BranchRef) -> dict[str, Action]:
+    """The registry of branches with ``ref``, by its domain; empty where the table has none."""
+    body = registry_with(metadata.domains.get(BRANCHES_DOMAIN), ref, metadata.protocol)
+    return {} if body is None else {BRANCHES_DOMAIN: body}

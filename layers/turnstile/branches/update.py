@@ -31,6 +31,7 @@ from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.entities import updated_access, updated_entity
 from turnstile.branches.core.net_change import UPDATE, NetChange, files_with_same_ids, moved_change
 from turnstile.branches.core.paths import below_branch
+from turnstile.branches.core.registry import OPEN, BranchRef
 from turnstile.branches.net_commits import NetCommits
 from turnstile.branches.refusals import busy, conflict, late_commit
 from turnstile.branches.unchanged import return_unchanged
@@ -166,6 +167,10 @@ class Updater:
             "versions": each.since.versions,
             "operations": each.since.operations,
         }
+        if plan.base.delta_registry:
+            created = each.table.origin.version
+            ref = BranchRef(own.table_id, plan.base.name[1:], each.table.theirs.latest, created, OPEN)
+            self._commits.register(moved, each.table.theirs, ref)
         renumbered = files_with_same_ids(each.table.change, each.since) if marks else []
         return self._commits.request(head, UPDATE, parameters, moved, renumbered=renumbered)
 
@@ -235,8 +240,7 @@ class Updater:
     def _updated_table(self, plan: Comparison, each: _TableUpdate, present: Tree) -> Entity:
         """The entity of a table that has all commits of the catalog's table."""
         table = each.table
-        origin = table.entity.origin
-        assert origin is not None
+        origin = table.origin
         updates = (*origin.updates, table.own.latest + 1) if each.has_commit else origin.updates
         if len(updates) > UPDATES_MAX:
             problem = f"'{dotted_name(*table.path)}' was updated {UPDATES_MAX} times on the branch"

@@ -61,6 +61,7 @@ class Branch(msgspec.Struct, frozen=True):
             moment as of which it shows Delta tables (microseconds).
         created, until: when it was created and when it ends (ms).
         owner: the principal that created it; empty for the operator.
+        delta_registry: whether its commits name it in Delta's registry of branches (ADR 85).
     """
 
     name: str
@@ -72,6 +73,7 @@ class Branch(msgspec.Struct, frozen=True):
     until: int
     owner: str = ""
     comment: str | None = None
+    delta_registry: bool = False
 
 
 class Branches:
@@ -96,10 +98,12 @@ class Branches:
         days: int = DEFAULT_DAYS,
         comment: str | None = None,
         owner: str = "",
+        delta_registry: bool = False,
     ) -> Branch:
         """Makes a branch of a catalog as it is now, or as of a moment. Two requests more than a
         change of the catalog, for any number of tables. Its rights are the catalog's of that
-        moment; ``owner`` owns the branch.
+        moment; ``owner`` owns the branch. With ``delta_registry`` its commits name it in Delta's
+        registry of branches.
 
         Raises InvalidRequest: the name, the number of days, a branch of a branch; NotFound: no
         such catalog or moment; AlreadyExists; TooLarge: the comment; OutcomeUnknown.
@@ -128,6 +132,7 @@ class Branches:
                 branch=written,
                 until=now + days * DAY_MS,
                 owner=owner,
+                delta_registry=delta_registry,
             )
             created[:] = [snapshot]
             key = self._reader.key(written)
@@ -319,8 +324,9 @@ def _moment_us(base: Tree, of: AsOf) -> int:
 
 def _branch(base: NamedSnapshot) -> Branch:
     return Branch(
-        base.name[1:], base.branch, base.head, base.seq, base.at, base.created, base.until, base.owner, base.comment
-    )
+        base.name[1:], base.branch, base.head, base.seq, base.at, base.created, base.until, base.owner, base.comment,
+        base.delta_registry,
+    )  # fmt: skip
 
 
 def _name_taken(full: str) -> AlreadyExists:

@@ -1,4 +1,4 @@
-"""``turnstile branch check``, ``update`` and ``promote --state``."""
+"""``turnstile branch create``, ``check``, ``update`` and ``promote --state``."""
 
 from __future__ import annotations
 
@@ -48,6 +48,14 @@ def test_a_promotion_carries_the_state_that_a_comparison_showed_or_some_tables()
         assert some.exit_code == 0
     bodies = [body for method, _, body, _ in canned.seen if method == "POST"]
     assert bodies == [{"state": "5b0c"}, {}, {"tables": ["sales.a", "sales.b"]}]
+
+
+def test_a_branch_is_in_deltas_registry_only_if_the_command_says_so() -> None:
+    made = {"full_name": "main@dev", "at": 1_764_547_200_000_000, "until": 1_764_547_200_000}
+    with service({"POST /v1/catalogs/main/branches": (201, made)}) as canned:
+        assert run("branch", "create", "main", "dev", "--url", canned.url).exit_code == 0
+        assert run("branch", "create", "main", "dev", "--delta-registry", "--url", canned.url).exit_code == 0
+    assert [body.get("delta_registry") for _, _, body, _ in canned.seen] == [None, True]
 
 
 def test_an_update_shows_the_tables_with_changes_of_both_sides_and_the_new_base() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,8 +22,8 @@ def dev(spark: Any, server: Any, lake: Any, name: str) -> Iterator[Any]:
     branch = f"b{name.rpartition('.')[2]}"
     lakes: list[Any] = []
 
-    def make() -> Any:
-        made = lake.branches.create(branch)
+    def make(**options: Any) -> Any:
+        made = lake.branches.create(branch, **options)
         lakes.append(turnstile_spark.attach(spark, "dev", server.url, catalog=made.full_name))
         return lakes[0]
 
@@ -52,6 +53,28 @@ def test_i28_spark_changes_a_branch_and_the_catalog_shows_it_after_the_promotion
         dev.promote()
     assert sql.ids(f"lake.{name}") == [0, 1, 3, 4, 11]
     assert [row.operation for row in sql(f"DESCRIBE HISTORY lake.{name}")][:2] == ["PROMOTE BRANCH", "WRITE"]
+
+
+def test_i28_spark_reads_and_writes_tables_with_branches_in_deltas_registry(
+    lake: Any, sql: Any, dev: Any, name: str, log_of: Any
+) -> None:
+    sql(f"CREATE TABLE lake.{name} (id BIGINT, p STRING) {TRACKED}")
+    sql(f"INSERT INTO lake.{name} SELECT id, 'a' FROM range(5)")
+    dev(delta_registry=True)
+    sql(f"DELETE FROM dev.{name} WHERE id = 2")
+    sql(f"INSERT INTO dev.{name} VALUES (10, 'b')")
+    assert sql.ids(f"dev.{name}") == [0, 1, 3, 4, 10]
+    dev.promote()
+    assert sql.ids(f"lake.{name}") == [0, 1, 3, 4, 10]
+    sql(f"INSERT INTO lake.{name} VALUES (11, 'c')")
+    sql(f"DELETE FROM lake.{name} WHERE id = 0")
+    sql(f"OPTIMIZE lake.{name}")
+    sql(f"CREATE OR REPLACE TEMPORARY VIEW {name.rpartition('.')[2]}_v AS SELECT id FROM lake.{name} VERSION AS OF 2")
+    assert sql.ids(f"lake.{name}") == [1, 3, 4, 10, 11]
+    found = [json.loads(line) for file in sorted(log_of(name).glob("*.json")) for line in file.read_text().splitlines()]
+    domains = [each["domainMetadata"] for each in found if "domainMetadata" in each]
+    texts = [each["configuration"] for each in domains if each["domain"] == "delta.tableBranching"]
+    assert [[entry["status"] for entry in json.loads(text)["branches"]] for text in texts] == [["published"]]
 
 
 @pytest.mark.slow

@@ -34,12 +34,14 @@ BRANCH = BRANCHES + "/{branch}"
 
 
 class NewBranch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../branches``; ``from`` the moment that the branch shows, ``days`` until it ends."""
+    """``POST .../branches``; ``from`` the moment that the branch shows, ``days`` until it ends;
+    ``delta_registry``: commits name it in Delta's registry of branches."""
 
     name: str
     source: AsOfBody | Literal["head"] = msgspec.field(name="from", default="head")
     days: int = DEFAULT_DAYS
     comment: str | None = None
+    delta_registry: bool = False
 
 
 class Renewal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,7 +92,13 @@ def create_branch(catalog: str) -> Answer:
         of = None if source is None else source.as_of("from")
         with nullcontext() if source is None else source.report_as("from"):
             return by.branches.create(
-                name, request.name, of=of, days=request.days, comment=request.comment, owner=owner
+                name,
+                request.name,
+                of=of,
+                days=request.days,
+                comment=request.comment,
+                owner=owner,
+                delta_registry=request.delta_registry,
             )
 
     def again(by: CatalogServices, seq: int | None) -> Branch:

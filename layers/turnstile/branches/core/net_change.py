@@ -17,7 +17,7 @@ import msgspec
 
 from turnstile.branches.core.paths import Action
 from turnstile.delta.core.actions import DeletionVector
-from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
+from turnstile.delta.core.definition import BRANCHES_DOMAIN, ROW_TRACKING_DOMAIN
 from turnstile.delta.core.segments import vector_id
 from turnstile.store.core.errors import UnsupportedTable
 
@@ -28,6 +28,10 @@ PROMOTE: Final = "PROMOTE BRANCH"
 """The operation of the commit of a promotion."""
 UPDATE: Final = "UPDATE BRANCH"
 """The operation of the commit that takes over changes of the catalog's table."""
+
+_MERGED_DOMAINS: Final = (ROW_TRACKING_DOMAIN, BRANCHES_DOMAIN)
+"""Domains that are no part of the definition: a commit of a net change gets them anew, of the table
+of its log."""
 
 
 class NetChange:
@@ -76,7 +80,7 @@ class NetChange:
             case "protocol" | "metaData":
                 self.definition[name] = body
                 self.blind = False
-            case "domainMetadata" if body.get("domain") != ROW_TRACKING_DOMAIN:
+            case "domainMetadata" if body.get("domain") not in _MERGED_DOMAINS:
                 self.domains[str(body.get("domain"))] = body
                 self.blind = False
             case "txn":

@@ -143,6 +143,7 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
         until: when that branch ends (ms).
         owner: the principal that created that branch; empty for the operator.
         dropping: whether a drop of that branch has begun.
+        delta_registry: whether commits of that branch name it in Delta's registry of branches.
     """
 
     name: str
@@ -156,6 +157,7 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     until: int = 0
     owner: str = ""
     dropping: bool = False
+    delta_registry: bool = False
 
 
 def snapshot_path(name: str) -> Path:

@@ -25,6 +25,8 @@ from turnstile.store.core.errors import InvalidCommit
 
 CATALOG_MANAGED: Final = "catalogManaged"
 ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
+BRANCHES_DOMAIN: Final = "delta.tableBranching"
+"""The registry of a table's branches, by a proposal for Delta's protocol (ADR 85)."""
 
 MAPPING_MODE: Final = "delta.columnMapping.mode"
 MAX_COLUMN_ID: Final = "delta.columnMapping.maxColumnId"
