@@ -7,7 +7,7 @@ parts work: Delta lists the files and removes them; this module decides which fi
     1  mark       the server reads all pins of the table and records which versions the run keeps;
                   no reader can pin another version afterwards
     2  list       files older than the retention, as Delta lists them (without hidden folders, and
-                  so without ``_delta_log``)
+                  so without ``_delta_log``); and files of promoted branches that a commit removed
     3  needed     from Delta's own snapshots: the files of the latest version after the listing; of
                   the lowest version of the kept range, and of each commit since it; of each other
                   kept version
@@ -41,6 +41,8 @@ LISTED: Final = 1_000
 #: Which kind a file is kept for, if it is for several: the first of these.
 _KINDS: Final = ("latest", "snapshot", "clone", "reader", "transaction", "retention", "moment")
 _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+#: The folder below a table's location with the logs and files of its branches.
+_BRANCHES: Final = "_branches"
 _VECTOR: Final = "struct<storageType: string, pathOrInlineDv: string>"
 _ACTIONS: Final = (
     f"add struct<path: string, deletionVector: {_VECTOR}>, cdc struct<path: string>,"
@@ -145,6 +147,8 @@ class _Run:
             listed = self._removed_files(first, int(left["before"]["readable_from"]))
         else:
             listed = self._list_files(inventory, int(left["files_before_ms"]))
+            if inventory is None:
+                listed = listed.unionByName(self._promoted_files(first, int(left["files_before_ms"])))
         listed = listed.localCheckpoint()  # before the latest version is read
         files, size = _totals(listed)
         self._report(VacuumStep("listed", files, size))
@@ -198,7 +202,11 @@ class _Run:
                 " run a full one"
             )
             raise turnstile_error("TURNSTILE_REFUSED", text)
-        removed = self._actions([path for _, path in versions]).where("remove IS NOT NULL")
+        return self._removed_by([path for _, path in versions])
+
+    def _removed_by(self, commits: list[str]) -> DataFrame:
+        """Files below the table's folder that these commits removed."""
+        removed = self._actions(commits).where("remove IS NOT NULL")
         files = removed.select(
             F.col("remove.path").alias("full"), _decode_path("remove.path").alias("path"), "remove.size"
         )
@@ -208,6 +216,20 @@ class _Run:
         both = files.unionByName(vectors).where("path IS NOT NULL AND NOT full RLIKE '^([A-Za-z][A-Za-z0-9+.-]*:|/)'")
         sized = both.groupBy("path", "full").agg(F.max(F.coalesce("size", F.lit(0))).alias("length"))
         return sized.select("path", self._full("full").alias("full"), "length")
+
+    def _promoted_files(self, first: int, before_ms: int) -> DataFrame:
+        """Files of branches, older than ``before_ms``, that commits up to version ``first`` removed.
+        All others in these folders belong to branches, or are in use."""
+        commits = [path for _, path in self._commits(0, first)]
+        removed = self._removed_by(commits).where(F.col("path").startswith(_BRANCHES + "/")).localCheckpoint()
+        folder = self._jvm.new("org.apache.hadoop.fs.Path", f"{self._base}/{_BRANCHES}")
+        if not removed.take(1) or not folder.getFileSystem(self._table.log.newDeltaHadoopConf()).exists(folder):
+            return removed.limit(0)
+        reader = self._spark.read.format("binaryFile").options(**self._table.options(), recursiveFileLookup="true")
+        found = reader.load(f"{self._base}/{_BRANCHES}").select("path", "length", "modificationTime")
+        old = found.where(F.unix_millis("modificationTime") < before_ms)
+        below = old.select(F.substring("path", len(self._base.rstrip("/")) + 2, 1 << 20).alias("path"), "length")
+        return removed.drop("length").join(below, "path").select("path", "full", "length")
 
     # -- what is needed ------------------------------------------------------------------------------------------------
 

@@ -146,6 +146,32 @@ def test_i10_what_is_older_than_all_history_goes_and_the_latest_version_stays(
     assert remembered.handle.vacuum().files == 0
 
 
+def test_i10_files_that_a_promotion_brought_go_when_removed_and_those_of_a_branch_stay(
+    spark: Any, remembered: RememberedTable, moving: MovingServer
+) -> None:
+    remembered.sql(f"CREATE TABLE {remembered.full} (id BIGINT, p STRING) PARTITIONED BY (p)")
+    branches = remembered.lake.branches
+    for branch in ("first", "second"):
+        made = branches.create(branch, days=90)
+        with turnstile_spark.attach(spark, "dev", moving.url, catalog=made.full_name):
+            remembered.sql(f"INSERT INTO dev.{remembered.name} SELECT id, 'a b%c+ü=' || (id % 2) FROM range(4)")
+    branches.promote("first")
+    remembered.run("INSERT INTO {} VALUES (9, 'x')")
+    before = remembered.files()
+    remembered.run("INSERT OVERWRITE {} SELECT 10L, 'x'")
+    branches.create("third")  # the moment of the last change of the catalog keeps its versions
+    moving.days(31)
+    done = remembered.handle.vacuum()
+    gone = before - remembered.files()
+    assert gone == set(done.paths)
+    promoted = [path.split("/") for path in gone if path.startswith("_branches/")]
+    assert len({branch for _, branch, *_ in promoted}) == 1
+    assert {partition for _, _, partition, _ in promoted} == {"p=a b%25c+ü%3D0", "p=a b%25c+ü%3D1"}
+    assert remembered.handle.vacuum().files == 0
+    branches.promote("second")
+    assert sorted(row[0] for row in remembered.at(int(remembered.handle.head().latest))) == [0, 1, 2, 3, 10]
+
+
 def test_i10_clones_snapshots_readers_and_the_edge_of_the_history_keep_their_versions(
     remembered: RememberedTable, moving: MovingServer
 ) -> None:
