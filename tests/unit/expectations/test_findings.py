@@ -55,7 +55,7 @@ def test_a_question_has_the_paths_of_the_columns_and_the_whole_text() -> None:
     assert [each and (each.kind, each.columns) for each in questions] == [
         ("unique", [("id",)]),
         ("null_fraction", [("id",)]),
-        ("every_row", []),
+        ("every_row", [("id",)]),
         ("row_count", []),
         None,
     ]

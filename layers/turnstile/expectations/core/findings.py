@@ -24,7 +24,8 @@ from turnstile.expectations.core.conditions import (
     Unique,
 )
 from turnstile.expectations.core.measures import age_problem, count_problem, keys_problem, nulls_problem
-from turnstile.planning.core.predicates import TableColumns
+from turnstile.planning.core.predicates import TableColumns, columns_of
+from turnstile.planning.core.sql import predicate_parser
 
 TEXT_MAX: Final = 2_000
 """Characters of an expectation that is asked, and of the examples of a finding."""
@@ -34,7 +35,6 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_MAX)]
 
 _KINDS: Final[dict[type[Condition], Kind]] = {
-    EveryRow: "every_row",
     RowCount: "row_count",
     NullFraction: "null_fraction",
     Unique: "unique",
@@ -48,7 +48,7 @@ class Question(msgspec.Struct, frozen=True):
     Attributes:
         text: the whole expectation; for ``every_row`` a predicate in Spark's SQL, in which a time
             without a zone is UTC.
-        columns: the path of each column that is counted; none for ``every_row`` and ``row_count``.
+        columns: the path of each column that it names.
     """
 
     kind: Kind
@@ -86,7 +86,9 @@ def question_of(expectation: Expectation, columns: TableColumns) -> Question | N
             names = [name]
         case Unique(columns=several):
             names = [*several]
-        case _:
+        case EveryRow(predicate=text):
+            return Question("every_row", expectation.text, sorted(columns_of(predicate_parser(text)(columns))))
+        case RowCount():
             names = []
     return Question(_KINDS[type(condition)], expectation.text, [columns.find_column(name).name for name in names])
 
