@@ -345,6 +345,18 @@ MODULES: Final = {
     "turnstile.iceberg.expectations.file_columns": Mutated(
         ("functional/expectations",), writes=False, decides=True, guards=True
     ),
+    "turnstile.iceberg.expectations.deleted_rows": Mutated(
+        ("functional/expectations/test_iceberg_files.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.expectations.core.measures": Mutated(
+        ("unit/expectations/test_findings.py", "unit/expectations/test_whole_tables.py"), writes=False, decides=True
+    ),
+    "turnstile.expectations.core.findings": Mutated(
+        ("unit/expectations/test_findings.py",), writes=False, decides=True
+    ),
+    "turnstile.branches.records": Mutated(
+        ("functional/expectations/test_records.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.branches.checks": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
     "turnstile.branches.checked_tables": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
     "turnstile.branches.namespaces": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),

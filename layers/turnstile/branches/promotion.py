@@ -223,11 +223,12 @@ class Promoter:
                 continue
             checker = Checker(self._services, self._comparer)
             checks = checker.check(plan)
-            broken = _reasons(check for check in checks if not tables or _is_about(check, changed))
+            checks = [check for check in checks if not tables or _is_about(check, changed)]
+            broken = _reasons(checks)
             if state and state != checker.state:
                 raise other_state(plan, "look at its changes again, and promote their state")
             if broken:
-                raise conflict(plan.base.branch, broken, remedy="mend the rows on the branch, or its expectations")
+                raise conflict(plan.base.branch, broken, remedy=_remedy_of(checks))
             if not plan.tables and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
             self._groups.remember([table.theirs for table in changed])
@@ -372,6 +373,12 @@ def _rows_of(files: Iterable[Action]) -> int | None:
 
 def _reasons(checks: Iterable[Checked]) -> list[str]:
     return [checked.reason for checked in checks if checked.refuses]
+
+
+def _remedy_of(checks: Iterable[Checked]) -> str:
+    remedy = "mend the rows on the branch, or its expectations"
+    is_asked = any(check.outcome == "unchecked" and check.question is not None for check in checks)
+    return f"check it in Spark, which reads more: lake.branches.check; or {remedy}" if is_asked else remedy
 
 
 def _is_about(check: Checked, tables: Sequence[ComparedTable]) -> bool:

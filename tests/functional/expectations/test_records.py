@@ -75,7 +75,7 @@ def test_i28_a_record_decides_what_the_server_cannot_and_the_promotion_names_it(
     asked = {each["expectation"]: each for each in site.diff()["checks"]}
     assert [asked[name]["question"]["kind"] for name in RULES] == ["every_row", "null_fraction", "unique"]
     assert asked["key"]["question"] == {"kind": "unique", "text": "unique(id)", "columns": [["id"]]}
-    refused(site.promote(), 409, "BranchConflict", "branch")
+    assert "lake.branches.check" in refused(site.promote(), 409, "BranchConflict", "branch")["remedy"]
     answer = site.record(*GOOD)
     assert answer.status == 200, answer.text
     for checks in (answer.json["checks"], site.diff()["checks"]):
@@ -106,6 +106,7 @@ def test_i28_numbers_that_break_an_expectation_refuse_and_may_be_corrected(
     (broken,) = [each for each in site.diff()["checks"] if each["outcome"] == "broken"]
     assert (broken["problem"], broken["refuses"], broken["by"]) == (problem, True, "operator")
     error = refused(site.promote(), 409, "BranchConflict", "branch")
+    assert "Spark" not in error["remedy"]
     assert problem in error["message"]
     assert site.record(*GOOD).status == 200
     assert site.promote().status == 200
@@ -166,6 +167,15 @@ def test_a_record_of_the_same_findings_is_written_once_and_the_records_are_bound
     refused(site.record(finding("filled", broken=0)), 413, "TooLarge", "state")
     monkeypatch.setattr(records, "RECORD_BYTES", 50)
     refused(site.record(*GOOD), 413, "TooLarge", "findings")
+
+
+def test_two_records_at_once_are_both_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = site.diff()["state"]
+    assert site.record(GOOD[0]).status == 200
+    monkeypatch.setattr(records.Records, "read", lambda _self, _state: [])
+    assert site.record(GOOD[2], state=state).status == 200
+    monkeypatch.undo()
+    assert site.outcomes() == {"positive": "passed", "filled": "unchecked", "key": "passed"}
 
 
 @pytest.mark.parametrize("table", ["default.other", "default", ""])
