@@ -19,7 +19,7 @@ from turnstile_http.errors import ApiError
 from turnstile_http.http import Http
 from turnstile_http.maintenance import Progress, Rewrite
 from turnstile_spark import coordinator
-from turnstile_spark.branch_checks import SparkBranches
+from turnstile_spark.branches.checks import SparkBranches
 from turnstile_spark.catalogs.sessions import SessionCatalogs
 from turnstile_spark.context import LakeContext
 from turnstile_spark.credentials import Credentials
@@ -92,18 +92,15 @@ class Lake:
 
     @property
     def branches(self) -> Branches:
-        """The branches of the catalog: ``lake.branches.create("dev")``. ``attach`` with the
-        ``full_name`` of one makes it a catalog of the session. ``check`` reads in Spark what is too
-        large for the server, and records it there."""
+        """The branches of the catalog. ``attach`` with the ``full_name`` of one attaches it."""
         return SparkBranches(self.api, self._open_branch)
 
     def _open_branch(self, catalog: str) -> Lake:
         """A branch as a lake in a session of its own, to be detached after use."""
-        http = self.api.http
-        api = Api(Http(http.url, self._token, http.deadline), catalog)
+        api = Api(Http(self.api.http.url, self._token, self.api.http.deadline), catalog)
         session = type(self.spark).newSession(self.spark)
-        name = f"{self.name}__check"
-        lake = Lake(session, name, api, self._token, inline_limit=self.context.inline_limit, vended=self._vended)
+        limits: dict[str, Any] = {"inline_limit": self.context.inline_limit, "vended": self._vended}
+        lake = Lake(session, f"{self.name}__check", api, self._token, **limits)
         lake.connect()
         return lake
 

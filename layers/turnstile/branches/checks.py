@@ -137,7 +137,7 @@ class Checker:
         check = TableCheck(table.source, self._catalog.world.clock.now_ms())
         outcomes = check.problems([each.condition for each in expectations], table.added)
         for expectation, outcome in zip(expectations, outcomes, strict=True):
-            checked = _checked(name, table, expectation, outcome)
+            checked = _outcome_of(name, table, expectation, outcome)
             yield _Result(checked, table.table_id, expectation.condition)
 
     def _by_records(self, found: Sequence[_Result], plan: Comparison, offered: Record | None) -> list[Checked]:
@@ -166,7 +166,7 @@ class Checker:
         return msgspec.structs.replace(checked, outcome="broken", refuses=True, **of_record)
 
 
-def _checked(name: str, table: CheckedTable, expectation: Expectation, outcome: Outcome) -> Checked:
+def _outcome_of(name: str, table: CheckedTable, expectation: Expectation, outcome: Outcome) -> Checked:
     about = name, table.version, expectation.name, expectation.text[:200]
     if outcome is None:
         return Checked(*about, "passed")

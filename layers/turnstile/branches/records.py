@@ -36,7 +36,7 @@ class BranchFindings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Findings of one check, the name of the principal ``by`` whom they were sent, and when (ms)."""
+    """Findings of one check, the principal ``by`` whom they were sent, and when (ms)."""
 
     by: str
     at: int

@@ -11,8 +11,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from turnstile_http.errors import ApiError
-from turnstile_spark import branch_checks
-from turnstile_spark.branch_checks import SparkBranches
+from turnstile_spark.branches import checks as branch_checks
+from turnstile_spark.branches.checks import SparkBranches
+from turnstile_spark.branches.counts import BranchRows
 
 
 def check(expectation: str, outcome: str = "unchecked", **more: Any) -> dict[str, Any]:
@@ -103,3 +104,13 @@ def test_an_earlier_server_asks_nothing_and_the_outcome_says_so(monkeypatch: pyt
     old = {key: value for key, value in check("a").items() if key != "question"}
     (shown,) = Server(old).check(monkeypatch)
     assert shown["problem"] == "too large; this server takes no numbers that Spark counts: update it"
+
+
+def test_rows_are_those_of_the_version_and_times_are_in_utc_as_on_the_server() -> None:
+    seen: list[Any] = []
+    conf = SimpleNamespace(set=lambda *setting: seen.append(setting))
+    spark = SimpleNamespace(conf=conf, sql=lambda text: seen.append(text) or "rows")
+    lake: Any = SimpleNamespace(spark=spark, table=lambda name: SimpleNamespace(sql_name=f"`l`.{name}"))
+    rows = BranchRows(lake, "t", 7, None)
+    assert seen == [("spark.sql.session.timeZone", "UTC"), "SELECT * FROM `l`.t VERSION AS OF 7"]
+    assert (rows.all, rows.new) == ("rows", "rows"), "all rows of a table that the branch created are new"

@@ -36,9 +36,9 @@ class DeletedRows:
         self._read: dict[str, Mapping[str, BitMap64]] = {}
 
     def of(self, path: str, deletes: Iterable[ContentFile]) -> BitMap64:
-        """Returns the numbers of the deleted rows of the data file ``path``. Raises NotEvaluated for
-        ``deletes`` that are not read here, or are too many; TableError; and pyarrow's exceptions
-        for a file that is damaged."""
+        """Returns the numbers of the deleted rows of the data file ``path``. Raises NotEvaluated
+        for ``deletes`` that are not read here, or are too many; TableError; and pyarrow's
+        exceptions for a file that is damaged."""
         rows = BitMap64()
         for delete in deletes:
             if delete.content == manifests.EQUALITY_DELETES:

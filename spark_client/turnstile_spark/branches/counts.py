@@ -1,35 +1,18 @@
-"""Checks the expectations of a branch in Spark where the server does not read the files: they are
-too large, or it cannot read them.
-
-    1  the server   checks, and asks a question for each expectation that it cannot decide
-    2  Spark        counts, in one query for the rows that the branch added to a table, and one for
-                    the whole table, at the versions that the server compared
-    3  the server   gets the numbers, decides by them, and records them for exactly this state
-
-A predicate is SQL of the server's grammar: comparisons of columns with literals, no functions. It
-is evaluated in a session of its own, in UTC, as the server reads times.
-"""
+"""Counts in Spark what a server asks about the table of a branch."""
 
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import groupby
 from typing import Any, Final, Protocol
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType
 
-from turnstile_http.api import Api
-from turnstile_http.branches import BranchChanges, Branches
-from turnstile_http.errors import ApiError
 from turnstile_spark.delta.table import DeltaTable, scala_seq
-from turnstile_spark.errors import as_turnstile_error
 from turnstile_spark.jvm import Jvm
 
 #: Rows that a finding shows, and columns of these beside the ones of the predicate.
@@ -39,8 +22,6 @@ SHOWN_COLUMNS: Final = 3
 NEW_FILES: Final = 10_000
 _EXAMPLE_CHARACTERS: Final = 200
 _DAY_US: Final = 86_400_000_000
-#: The lake of a branch has one name in Spark: a coordinator is never unregistered.
-_lock = threading.Lock()
 
 Check = dict[str, Any]
 Finding = dict[str, Any]
@@ -62,91 +43,13 @@ class AttachedBranch(AbstractContextManager[Any], Protocol):
     def table(self, name: str) -> AttachedTable: ...
 
 
-class SparkBranches(Branches):
-    """The branches of a lake. ``open_branch`` attaches the catalog of one."""
-
-    def __init__(self, api: Api, open_branch: Callable[[str], AttachedBranch]) -> None:
-        super().__init__(api, as_turnstile_error)
-        self._open_branch = open_branch
-
-    def check(self, name: str) -> list[Check]:
-        """As ``Branches.check``. What the server does not read is counted in Spark, and recorded,
-        so that it counts for a promotion of these changes. Numbers of a principal that may not
-        promote a table are shown in the ``problem``, and are not recorded."""
-        changes = self.changes(name)
-        asked = [check for check in changes.checks if check.get("question")]
-        if not asked:
-            return [check | _of_old_server(check) for check in changes.checks]
-        bases = {table["name"]: table["base"] for table in changes.tables}
-        with _lock, self._open_branch(f"{self._catalog}@{name}") as lake:
-            counted = _Counted()
-            for table, checks in groupby(asked, lambda check: str(check["table"])):
-                counted.count(lake, table, [*checks], bases.get(table))
-        return self._recorded(name, changes, counted)
-
-    def _recorded(self, name: str, changes: BranchChanges, counted: _Counted) -> list[Check]:
-        if not counted.findings:
-            return counted.shown(changes.checks)
-        body = {"state": changes.state, "findings": [*counted.findings.values()]}
-        try:
-            answer = self._http.call("recordBranchChecks", "POST", self._route(name, "checks"), body)
-        except ApiError as error:
-            if error.status not in (403, 404):
-                raise self._error(error) from None
-            return counted.shown(changes.checks, f"not recorded: {error}")
-        return counted.shown(answer["checks"])
-
-
-def _of_old_server(check: Check) -> Check:
-    if check["outcome"] != "unchecked" or "question" in check:
-        return {}
-    return {"problem": f"{check['problem']}; this server takes no numbers that Spark counts: update it"}
-
-
-class _Counted:
-    """The findings of checks, and the reasons why there are none."""
-
-    def __init__(self) -> None:
-        self.findings: dict[tuple[str, str, str], Finding] = {}
-        self._failures: dict[tuple[str, str, str], str] = {}
-
-    def count(self, lake: AttachedBranch, table: str, checks: Sequence[Check], base: int | None) -> None:
-        """Counts what the checks of a table ask; ``base``: the version with which the log of the
-        branch's table begins, None: the branch created it."""
-        try:
-            rows = BranchRows(lake, table, int(checks[0]["version"]), base)
-            found = findings_of(rows, checks)
-        except (PySparkException, Py4JError) as error:
-            self._fail(checks, error)
-            return
-        for check, finding in zip(checks, found, strict=True):
-            if isinstance(finding, Exception):
-                self._fail([check], finding)
-            else:
-                self.findings[_key(check)] = finding
-
-    def shown(self, checks: Sequence[Check], remark: str = "") -> list[Check]:
-        """The checks; the problem of one that is still asked says why it is not decided."""
-        return [check | self._problem(check, remark) for check in checks]
-
-    def _problem(self, check: Check, remark: str) -> Check:
-        key = _key(check) if check.get("question") else None
-        if key in self._failures:
-            return {"problem": f"{check['problem']}; Spark: {self._failures[key]}"}
-        if remark and key in self.findings:
-            return {"problem": f"{check['problem']}; Spark counted {numbers_text(self.findings[key])}; {remark}"}
-        return {}
-
-    def _fail(self, checks: Sequence[Check], error: Exception) -> None:
-        self._failures |= {_key(check): f"{error}".partition("\n")[0][:300] for check in checks}
-
-
 class BranchRows:
     """The rows of a branch's table at a version: ``all``, and ``new`` of files that it has not had
     at the version ``base``, or with other deleted rows. New rows of a branch with an update are
     also the ones that the update brought."""
 
     def __init__(self, lake: AttachedBranch, table: str, version: int, base: int | None) -> None:
+        lake.spark.conf.set("spark.sql.session.timeZone", "UTC")
         name = lake.table(table).sql_name
         self.all: DataFrame = lake.spark.sql(f"SELECT * FROM {name} VERSION AS OF {version}")
         self.new = self.all if base is None else _new_rows(lake, name, base, version) or self.all
@@ -168,9 +71,6 @@ def _new_rows(lake: AttachedBranch, name: str, base: int, version: int) -> DataF
     return DataFrame(table.log.createDataFrame(latest, files, False, none), lake.spark)
 
 
-# -- counting ---------------------------------------------------------------------------------------------------------
-
-
 class Rows(Protocol):
     """The rows that questions are about: of ``every_row`` the ``new`` ones."""
 
@@ -182,14 +82,14 @@ def findings_of(rows: Rows, checks: Sequence[Check]) -> list[Finding | Exception
     """Returns the finding for each check of a table, or the error where it cannot be evaluated. All
     are counted together; after an error one by one."""
     try:
-        return [*_counted(rows, checks)]
+        return [*_count_all(rows, checks)]
     except PySparkException as error:
         if len(checks) == 1:
             return [error]
         return [finding for check in checks for finding in findings_of(rows, [check])]
 
 
-def _counted(rows: Rows, checks: Sequence[Check]) -> list[Finding]:
+def _count_all(rows: Rows, checks: Sequence[Check]) -> list[Finding]:
     frames = [_frame(rows, check["question"]) for check in checks]
     totals: dict[int, dict[str, Any]] = {}
     for frame in {id(each): each for each in frames}.values():
@@ -198,8 +98,8 @@ def _counted(rows: Rows, checks: Sequence[Check]) -> list[Finding]:
             if frames[at] is frame:
                 wanted += [column.alias(f"{name}{at}") for name, column in _measures(frame, check["question"]).items()]
         totals[id(frame)] = frame.agg(*wanted).collect()[0].asDict()
-    counted = enumerate(zip(checks, frames, strict=True))
-    return [_finding(check, frame, at, totals[id(frame)]) for at, (check, frame) in counted]
+    numbered = enumerate(zip(checks, frames, strict=True))
+    return [_finding(check, frame, at, totals[id(frame)]) for at, (check, frame) in numbered]
 
 
 def _frame(rows: Rows, question: Mapping[str, Any]) -> DataFrame:
@@ -279,16 +179,6 @@ def _column(path: Sequence[str]) -> Column:
     return F.col(".".join("`" + name.replace("`", "``") + "`" for name in path))
 
 
-def _key(check: Check) -> tuple[str, str, str]:
-    return check["table"], check["expectation"], check["question"]["text"]
-
-
 def _text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as the server's messages show them."""
     return ", ".join(json.dumps(row, default=str)[:_EXAMPLE_CHARACTERS] for row in rows)
-
-
-def numbers_text(finding: Finding) -> str:
-    """The numbers of a finding that is not recorded."""
-    names = [name for name in ("rows", "broken", "newest_us", "examples") if finding.get(name) not in (None, "")]
-    return ", ".join(f"{name} {finding[name]}" for name in names)
