@@ -230,17 +230,27 @@ def test_i28_rows_that_position_deletes_name_are_left_out(files: list[list[int]]
         ({"file_path": ["a"]}, {}, "lack a column"),
         ({"file_path": ["a"], "pos": [-1]}, {}, "a position that is none"),
         ({"file_path": ["a"], "pos": pa.array([None], pa.int64())}, {}, "a position that is none"),
-        ({"file_path": ["a"] * 4, "pos": [0] * 4}, {}, "more than 3 position deletes"),
     ],
 )
 def test_i28_position_deletes_that_are_not_read_here_leave_their_files_unchecked(
-    monkeypatch: pytest.MonkeyPatch, rows: dict[str, Any] | None, more: dict[str, Any], problem: str
+    rows: dict[str, Any] | None, more: dict[str, Any], problem: str
 ) -> None:
-    monkeypatch.setattr(deleted_rows, "POSITIONS_MAX", 3)
     checked = Checked()
     checked.table.append(checked.file(1, stats=False))
     checked.table.append(checked.deletes("position", rows=rows, **more))
     with pytest.raises((NotEvaluated, TableError), match=problem):
+        checked.problem("id > 0")
+
+
+def test_i28_position_deletes_are_read_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleted_rows, "POSITIONS_MAX", 3)
+    checked = Checked()
+    file = checked.file(-1, 2, stats=False)
+    checked.table.append(file)
+    checked.table.append(checked.positions({file.file_path: [0], "elsewhere": [0, 1]}))
+    assert checked.problem("id > 0") is None
+    checked.table.append(checked.positions({"elsewhere": [2]}))
+    with pytest.raises(NotEvaluated, match="more than 3 position deletes"):
         checked.problem("id > 0")
 
 
@@ -282,6 +292,8 @@ def test_i28_rows_of_a_deletion_vector_are_left_out() -> None:
     for members, problem in (
         ({"CONTENT_OFFSET": None}, "place of the deletion vector"),
         ({"CONTENT_OFFSET": -1}, "place of the deletion vector"),
+        ({"CONTENT_BYTES": None}, "place of the deletion vector"),
+        ({"CONTENT_OFFSET": 0}, "size or checksum"),
         ({"CONTENT_BYTES": 8}, "place of the deletion vector"),
         ({"CONTENT_BYTES": 10**7}, "more than 1000000 bytes"),
         ({"CONTENT_OFFSET": 5}, "size or checksum"),

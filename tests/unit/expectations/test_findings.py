@@ -49,7 +49,9 @@ def test_the_age_of_the_newest_value_is_that_of_the_moment_of_the_comparison() -
 def test_a_question_has_the_paths_of_the_columns_and_the_whole_text() -> None:
     columns = Lake().source().columns
     texts = {"a": "unique(ID)", "b": "null_fraction(id) = 0", "c": "id > 0", "d": "row_count > 0"}
-    texts["e"] = "id IN (" + ", ".join(["1"] * TEXT_MAX) + ")"
+    texts["e"] = "id > 0 OR id < " + "9" * 15
+    texts["e"] += " " * (TEXT_MAX - len(texts["e"]))
+    texts["f"] = texts["e"] + " "
     found = expectations_of({f"turnstile.expect.{name}": text for name, text in texts.items()})
     questions = [question_of(each, columns) for each in found]
     assert [each and (each.kind, each.columns) for each in questions] == [
@@ -57,9 +59,10 @@ def test_a_question_has_the_paths_of_the_columns_and_the_whole_text() -> None:
         ("null_fraction", [("id",)]),
         ("every_row", [("id",)]),
         ("row_count", []),
+        ("every_row", [("id",)]),
         None,
     ]
-    assert [each.text for each in questions if each] == [*texts.values()][:4]
+    assert [each.text for each in questions if each] == [*texts.values()][:5]
     (missing,) = expectations_of({"turnstile.expect.e": "unique(nope)"})
     with pytest.raises(InvalidRequest, match="no column"):
         question_of(missing, columns)
