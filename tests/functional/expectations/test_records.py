@@ -142,13 +142,14 @@ def test_i28_a_record_is_about_one_text(site: Site) -> None:
 
 
 def test_i28_a_record_never_replaces_an_outcome_of_the_server(api: CatalogApi) -> None:
-    site = Site(api, many="row_count > 9", some="row_count > 1", odd="id LIKE 'x%'")
+    site = Site(api, many="row_count > 9", some="row_count > 1", odd="id LIKE 'x%'", late="id > 9")
     texts = {"many": "row_count > 9", "some": "row_count > 1", "odd": "id LIKE 'x%'"}
     checks = site.diff()["checks"]
     assert {each["expectation"]: (each["outcome"], each["question"]) for each in checks} == {
         "many": ("broken", None),
         "some": ("passed", None),
         "odd": ("unchecked", None),
+        "late": ("unchecked", {"kind": "every_row", "text": "id > 9", "columns": [["id"]]}),
     }
     assert site.record(*(finding(name, text, rows=50) for name, text in texts.items())).json["checks"] == checks
     assert site.diff()["checks"] == checks
