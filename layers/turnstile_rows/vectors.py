@@ -20,7 +20,7 @@ _B85: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$
 _TO_B85: Final = str.maketrans(_Z85, _B85)
 _MAGIC: Final = 1681511377
 #: Of the size before a vector and the checksum after it.
-_FRAME_BYTES: Final = 8
+FRAME_BYTES: Final = 8
 #: Characters of a uuid in base 85.
 _UUID: Final = 20
 
@@ -44,7 +44,7 @@ def vector_path(vector: Mapping[str, Any]) -> str | None:
 def vector_range(vector: Mapping[str, Any]) -> tuple[int, int]:
     """Where the vector of a descriptor is in its file, as :func:`deleted_rows` takes it: the
     offset, and how many bytes."""
-    return int(vector.get("offset") or 0), int(vector["sizeInBytes"]) + _FRAME_BYTES
+    return int(vector.get("offset") or 0), int(vector["sizeInBytes"]) + FRAME_BYTES
 
 
 def deleted_rows(vector: Mapping[str, Any], stored: bytes | None) -> BitMap64:

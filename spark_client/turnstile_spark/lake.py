@@ -16,8 +16,10 @@ from pyspark.java_gateway import ensure_callback_server_started
 from turnstile_http.api import Api, Commit, Head, Outcome, moment_body
 from turnstile_http.branches import Branches
 from turnstile_http.errors import ApiError
+from turnstile_http.http import Http
 from turnstile_http.maintenance import Progress, Rewrite
 from turnstile_spark import coordinator
+from turnstile_spark.branches.checks import SparkBranches
 from turnstile_spark.catalogs.sessions import SessionCatalogs
 from turnstile_spark.context import LakeContext
 from turnstile_spark.credentials import Credentials
@@ -65,6 +67,8 @@ class Lake:
         credentials = Credentials(self.jvm, spark._jsparkSession, api, token, vended)
         self.context = LakeContext(spark, self.jvm, name, api, inline_limit=inline_limit, credentials=credentials)
         self._sessions = SessionCatalogs(self.context, token)
+        self._token = token
+        self._vended = vended
         self._runner = Runner(self.context, spark)
 
     def table(self, name: str) -> Table:
@@ -88,9 +92,17 @@ class Lake:
 
     @property
     def branches(self) -> Branches:
-        """The branches of the catalog: ``lake.branches.create("dev")``. ``attach`` with the
-        ``full_name`` of one makes it a catalog of the session."""
-        return Branches(self.api, as_turnstile_error)
+        """The branches of the catalog. ``attach`` with the ``full_name`` of one attaches it."""
+        return SparkBranches(self.api, self._open_branch)
+
+    def _open_branch(self, catalog: str) -> Lake:
+        """A branch as a lake in a session of its own, to be detached after use."""
+        api = Api(Http(self.api.http.url, self._token, self.api.http.deadline), catalog)
+        session = type(self.spark).newSession(self.spark)
+        limits: dict[str, Any] = {"inline_limit": self.context.inline_limit, "vended": self._vended}
+        lake = Lake(session, f"{self.name}__check", api, self._token, **limits)
+        lake.connect()
+        return lake
 
     def find(self, query: str) -> list[dict[str, Any]]:
         """The matches of a path query (docs/path-queries.md), each with ``name``, ``kind``, ``id``

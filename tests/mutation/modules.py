@@ -345,6 +345,18 @@ MODULES: Final = {
     "turnstile.iceberg.expectations.file_columns": Mutated(
         ("functional/expectations",), writes=False, decides=True, guards=True
     ),
+    "turnstile.iceberg.expectations.deleted_rows": Mutated(
+        ("functional/expectations/test_iceberg_files.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.expectations.core.measures": Mutated(
+        ("unit/expectations/test_findings.py", "unit/expectations/test_whole_tables.py"), writes=False, decides=True
+    ),
+    "turnstile.expectations.core.findings": Mutated(
+        ("unit/expectations/test_findings.py",), writes=False, decides=True
+    ),
+    "turnstile.branches.records": Mutated(
+        ("functional/expectations/test_records.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.branches.checks": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
     "turnstile.branches.checked_tables": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
     "turnstile.branches.namespaces": Mutated(("functional/expectations",), writes=False, decides=True, guards=True),
@@ -375,7 +387,10 @@ MODULES: Final = {
         ("functional/branches", "unit/branches/test_promotion_reads.py"), writes=False, decides=True, guards=True
     ),
     "turnstile.branches.promotion": Mutated(
-        ("functional/branches", "simulation/clients/test_branches.py"), writes=True, decides=True, guards=True
+        ("functional/branches", "functional/expectations/test_records.py", "simulation/clients/test_branches.py"),
+        writes=True,
+        decides=True,
+        guards=True,
     ),
     "turnstile.branches.update": Mutated(
         ("functional/branches", "simulation/clients/test_branches.py"), writes=False, decides=True, guards=True
@@ -685,6 +700,10 @@ def nearest(module: str) -> list[Path]:
 
 
 SURVIVORS: Final[dict[str, str]] = {
+    "turnstile.branches.checks: _by_records: branch all((each.checked.question is None for each in found))": (
+        "it saves a request"
+    ),
+    "turnstile.branches.checks: _by_record: operand condition is None": "for the type checker",
     "turnstile.expectations.at_commit: outcomes: branch not left": "it saves a look at the statistics of other files",
     "turnstile.expectations.at_commit: _expectations_of: operand isinstance(expectation.condition, EveryRow)": (
         "for the type checker: no other condition is one of commits"

@@ -107,7 +107,14 @@ def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
         out.emit_json({"checks": checks})
     else:
         rows = (
-            (each["table"], each["version"], each["expectation"], each["condition"], each["outcome"], each["problem"])
+            (
+                each["table"],
+                each["version"],
+                each["expectation"],
+                each["condition"],
+                f"{each['outcome']}, by {each['by']}" if each.get("by") else each["outcome"],
+                each["problem"],
+            )
             for each in checks
         )
         columns = ("table", "#version", "expectation", "condition", "outcome", "problem")

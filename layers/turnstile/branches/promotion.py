@@ -20,7 +20,6 @@ Source: Delta's proposal of branches (delta-io/delta 7439): one commit a table.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
@@ -41,6 +40,7 @@ from turnstile.branches.core.net_change import (
 from turnstile.branches.core.paths import Action, BranchPaths
 from turnstile.branches.core.registry import PUBLISHED, BranchRef
 from turnstile.branches.net_commits import NetCommits
+from turnstile.branches.records import Record, Records, other_state
 from turnstile.branches.refusals import CONFLICTS_MAX, busy, conflict, late_commit, require_rights
 from turnstile.branches.unchanged import return_unchanged
 from turnstile.branches.update import Updater
@@ -49,7 +49,7 @@ from turnstile.catalog.changes.composed import GroupChange
 from turnstile.catalog.changes.transactions import Applied
 from turnstile.catalog.changes.waiting import MAX_ROWS, Edit
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.core.entities import TABLE, Entity, IcebergTable, IcebergView, Table
+from turnstile.catalog.core.entities import ICEBERG_TABLE, TABLE, Entity, IcebergTable, IcebergView, Table
 from turnstile.catalog.core.paths import Path, dotted_name, fold
 from turnstile.catalog.core.rows import drop_branch
 from turnstile.catalog.history.core import snapshot_path
@@ -58,8 +58,9 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.writes.state import adopt_head, drop_published_head
 from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver
 from turnstile.delta.transactions.groups import GroupRatifier
+from turnstile.expectations.core.findings import Finding
 from turnstile.rights.grants import Access
-from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
+from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.locations import normalise, split_location
 from turnstile.store.core.writes import Change, Clause, Equals, Set, Write
 from turnstile.store.ports import World
@@ -122,6 +123,13 @@ class BranchChanges(msgspec.Struct, frozen=True):
     state: str
 
 
+class BranchChecks(msgspec.Struct, frozen=True):
+    """The outcomes of the expectations of a branch's changes, which ``state`` identifies."""
+
+    checks: list[Checked]
+    state: str
+
+
 class Promoted(msgspec.Struct, frozen=True):
     """A promotion: the commit of the catalog that has it, and its changes. ``seq`` None: the branch
     had no changes, and stays."""
@@ -158,8 +166,31 @@ class Promoter:
         asked = list(asked_names((table.path for table in _changed_tables(plan)), plan.names))
         missing = self._authorize(View(plan.catalog, self._store), asked)
         reasons = [*plan.conflicts, *_reasons(checks), *missing]
-        state = _state_of(plan, checker.created)
-        return BranchChanges(tables, _names(plan), reasons[:CONFLICTS_MAX], checks[:CHECKS_MAX], state)
+        return BranchChanges(tables, _names(plan), reasons[:CONFLICTS_MAX], checks[:CHECKS_MAX], checker.state)
+
+    def record(self, catalog: str, name: str, state: str, findings: Sequence[Finding]) -> BranchChecks:
+        """Writes a record of findings about the changes of ``state``, and returns the outcomes with
+        it. Findings for expectations that the server decides itself are left out.
+
+        Raises:
+            NotFound: no such branch.
+            PermissionDenied: the right to promote a table of the findings is missing.
+            StateConflict: ``BranchConflict``: the branch has other changes than ``state``.
+            InvalidRequest: a table that the branch did not change.
+            TooLarge: too many changes, findings, or records of this state.
+            UnsupportedTable, StorageFault: a log cannot be read.
+        """
+        plan = self._comparer.compare(catalog, name)
+        asked = _names_of_findings(plan, findings)
+        require_rights(plan.base.branch, self._authorize(View(plan.catalog, self._store), asked), change="checked")
+        checker = Checker(self._services, self._comparer)
+        record = Record(self._principal, self._world.clock.now_ms(), list(findings))
+        checks = checker.check(plan, record)
+        if state != checker.state:
+            raise other_state(plan, "check again")
+        if checker.used:
+            Records(self._world, plan).add(state, msgspec.structs.replace(record, findings=checker.used))
+        return BranchChecks(checks[:CHECKS_MAX], state)
 
     def promote(self, catalog: str, name: str, state: str = "", tables: Sequence[str] = ()) -> Promoted:
         """Promotes a branch and ends it. A branch without changes stays, and one of which some
@@ -193,11 +224,12 @@ class Promoter:
                 continue
             checker = Checker(self._services, self._comparer)
             checks = checker.check(plan)
-            broken = _reasons(check for check in checks if not tables or _is_about(check, changed))
-            if state and state != _state_of(plan, checker.created):
-                raise _other_state(plan)
+            checks = [check for check in checks if not tables or _is_about(check, changed)]
+            broken = _reasons(checks)
+            if state and state != checker.state:
+                raise other_state(plan, "look at its changes again, and promote their state")
             if broken:
-                raise conflict(plan.base.branch, broken, remedy="mend the rows on the branch, or its expectations")
+                raise conflict(plan.base.branch, broken, remedy=_remedy_of(checks))
             if not plan.tables and not plan.names:
                 return Promoted(plan.base.branch, None, [], [])
             self._groups.remember([table.theirs for table in changed])
@@ -345,22 +377,14 @@ def _rows_of(files: Iterable[Action]) -> int | None:
     return total
 
 
-def _state_of(plan: Comparison, created: Mapping[str, int]) -> str:
-    """Identifies the changes of a branch: the versions of its tables, and the entities of names."""
-    tables = sorted((table.own.table_id, table.own.latest) for table in plan.tables if not table.change.is_empty)
-    names = [(each.path, each.kind, None if each.after is None else each.after.obj) for each in plan.names]
-    content = msgspec.json.encode([plan.base.branch, plan.base.created, tables, names, sorted(created.items())])
-    return hashlib.sha256(content).hexdigest()[:32]
-
-
-def _other_state(plan: Comparison) -> StateConflict:
-    problem = f"branch '{plan.base.branch}' has other changes than those of the state that was given"
-    remedy = "look at its changes again, and promote their state"
-    return StateConflict(ErrorType.BRANCH_CONFLICT, problem, field="state", remedy=remedy, conflicts=[problem], count=1)
-
-
 def _reasons(checks: Iterable[Checked]) -> list[str]:
     return [checked.reason for checked in checks if checked.refuses]
+
+
+def _remedy_of(checks: Iterable[Checked]) -> str:
+    remedy = "mend the rows on the branch, or its expectations"
+    is_asked = any(check.outcome == "unchecked" and check.question is not None for check in checks)
+    return f"check it in Spark, which reads more: lake.branches.check; or {remedy}" if is_asked else remedy
 
 
 def _is_about(check: Checked, tables: Sequence[ComparedTable]) -> bool:
@@ -378,6 +402,17 @@ def _changed_tables(plan: Comparison, names: Sequence[str] = ()) -> list[Compare
             remedy = "name tables as the branch's changes do; new names go with the whole branch"
             raise InvalidRequest(problem, field="tables", remedy=remedy)
     return [changed[name] for name in dict.fromkeys(map(fold, names) if names else changed)]
+
+
+def _names_of_findings(plan: Comparison, findings: Sequence[Finding]) -> list[AskedName]:
+    """The changed tables that findings are about. Raises InvalidRequest for another name."""
+    names = asked_names((table.path for table in _changed_tables(plan)), plan.names)
+    known = {dotted_name(*name.path): name for name in names if name.of in (TABLE, ICEBERG_TABLE)}
+    for finding in findings:
+        if finding.table not in known:
+            problem = f"'{finding.table[:300]}' is no table that branch '{plan.base.branch}' changed"
+            raise InvalidRequest(problem, field="findings", remedy="name tables as the branch's checks do")
+    return [known[name] for name in dict.fromkeys(finding.table for finding in findings)]
 
 
 def _names(plan: Comparison) -> list[ChangedName]:

@@ -29,12 +29,12 @@ def conflict(
     )
 
 
-def require_rights(branch: str, reasons: Sequence[str]) -> None:
-    """Raises PermissionDenied for a promotion with ``reasons`` why its principal may not make
-    it."""
+def require_rights(branch: str, reasons: Sequence[str], *, change: str = "promoted") -> None:
+    """Raises PermissionDenied for a promotion, or a record of checks, with ``reasons`` why its
+    principal may not make it."""
     if reasons:
         raise PermissionDenied(
-            f"branch '{branch}' cannot be promoted: {first_of(reasons)}",
+            f"branch '{branch}' cannot be {change}: {first_of(reasons)}",
             remedy="ask for PROMOTE there or above, or ask the owner of the catalog",
             missing=list(reasons[:CONFLICTS_MAX]),
             count=len(reasons),

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from turnstile.delta.log.parquet import UNDECODABLE
 from turnstile.expectations.core.by_statistics import undecided_predicates
 from turnstile.expectations.core.conditions import NotEvaluated
+from turnstile.expectations.core.measures import keys_problem
 from turnstile.expectations.core.row_outcomes import evaluate
 from turnstile.expectations.sources import CheckedFile, TableSource
 from turnstile.planning.core.predicates import Predicate, columns_of
@@ -147,4 +148,4 @@ def repeated_keys(source: TableSource, columns: Sequence[Column], rows_max: int)
         return None
     first = twice.slice(0, EXAMPLES).combine_chunks()
     examples = [row.values for row in shown_rows(labels, [column.combine_chunks() for column in first.columns])]
-    return f"{twice.num_rows} keys occur more than once, such as {example_text(examples)}"
+    return keys_problem(twice.num_rows, example_text(examples))

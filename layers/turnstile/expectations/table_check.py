@@ -23,6 +23,7 @@ from turnstile.expectations.core.conditions import (
     RowCount,
     Unique,
 )
+from turnstile.expectations.core.measures import age_of, age_problem, count_problem, nulls_problem
 from turnstile.expectations.sources import TIMES, CheckedFile, TableSource
 from turnstile.planning.core.predicates import Predicate, TypedColumn
 from turnstile.planning.core.sql import predicate_parser
@@ -100,8 +101,7 @@ class TableCheck:
         columns = self._source.columns
         match condition:
             case RowCount():
-                rows = sum(file.rows() for file in self._source.files())
-                return None if condition.holds(rows) else f"the table has {rows} rows"
+                return count_problem(condition, sum(file.rows() for file in self._source.files()))
             case NullFraction(column=name):
                 return self._null_fraction(condition, columns.find_column(name))
             case Freshness(column=name):
@@ -117,7 +117,7 @@ class TableCheck:
         for file in self._source.files():
             rows += file.rows()
             nulls += file.nulls(column)
-        return None if condition.holds(nulls, rows) else f"it is null in {nulls} of {rows} rows"
+        return nulls_problem(condition, nulls, rows)
 
     def _freshness(self, condition: Freshness, column: TypedColumn) -> str | None:
         """The age of the newest value, as of the server's clock. A value of a file with deleted
@@ -135,17 +135,12 @@ class TableCheck:
                 unsure = moment_us if unsure is None else max(unsure, moment_us)
             else:
                 newest = moment_us if newest is None else max(newest, moment_us)
-        if newest is not None and condition.holds(self._age_ms(newest)):
+        if newest is not None and condition.holds(age_of(newest, self._now_ms)):
             return None
-        if unsure is not None and condition.holds(self._age_ms(unsure)):
+        if unsure is not None and condition.holds(age_of(unsure, self._now_ms)):
             raise NotEvaluated("the newest value is in a file with deleted rows, and may be one of them")
-        if newest is None and unsure is None:
-            return f"{column.display_name} has no value"
-        age_s = self._age_ms(max(moment for moment in (newest, unsure) if moment is not None)) / 1000
-        return f"the newest value of {column.display_name} is {age_s:.0f} s old"
-
-    def _age_ms(self, moment_us: int) -> float:
-        return self._now_ms - moment_us / 1000
+        newest_us = max((moment for moment in (newest, unsure) if moment is not None), default=None)
+        return age_problem(condition, column.display_name, newest_us, self._now_ms)
 
     def _unique(self, columns: list[TypedColumn]) -> str | None:
         if not has_parquet():

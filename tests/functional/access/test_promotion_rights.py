@@ -166,6 +166,24 @@ def test_i12_rights_are_refused_before_anything_is_written_or_conflicts_are_name
     assert ask(realm, "POST", PROMOTE, {}).status == 409
 
 
+def test_i12_only_a_principal_that_may_promote_a_table_records_findings_about_it(realm: Realm) -> None:
+    realm.must("PATCH", f"{NS}/sales", {"set": {"turnstile.expect.positive": "id >= 0"}})
+    branched(realm)
+    commit(realm)
+    state = ask(realm, "GET", f"{BRANCHES}/dev/diff").json["state"]
+    finding = {"table": "sales.t1", "expectation": "positive", "text": "id >= 0", "rows": 4}
+    asked = ("POST", f"{BRANCHES}/dev/checks", {"state": state, "findings": [finding]})
+    before = realm.state()
+    error = ask(realm, *asked).json["error"]
+    assert (error["type"], error["missing"]) == ("PermissionDenied", ["'ann' may not promote changes of 'sales.t1'"])
+    assert "cannot be checked" in error["message"] and realm.state() == before
+    assert realm.ask("bob", *asked).status == 403
+    realm.grant(*TABLE, "ann", "PROMOTE")
+    recorded = ask(realm, *asked).json["checks"]
+    assert [(each["outcome"], each["by"]) for each in recorded] == [("passed", "ann")]
+    assert ask(realm, "POST", PROMOTE, {}).status == 200
+
+
 def test_unitys_permissions_neither_show_nor_take_what_its_clients_do_not_know(realm: Realm) -> None:
     realm.grant(*TABLE, "ann", "SELECT", "PROMOTE")
     realm.grant(*TABLE, "bob", "PROMOTE")

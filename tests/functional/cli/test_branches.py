@@ -28,6 +28,7 @@ def test_a_check_shows_each_outcome_and_fails_where_one_refuses_a_promotion() ->
     for checks, exit in (
         ([], 0),
         ([check("passed"), check("unchecked", problem="no statistics")], 0),
+        ([{**check("passed"), "by": "ann"}], 0),
         ([check("passed"), check("broken", refuses=True, problem="2 rows in 1 of 1 files")], 4),
     ):
         with service(diff(*checks)) as canned:
@@ -37,6 +38,7 @@ def test_a_check_shows_each_outcome_and_fails_where_one_refuses_a_promotion() ->
         assert json.loads(printed.stdout) == {"checks": checks}
         assert all(str(each["problem"]) in shown.stdout for each in checks if each["problem"])
         assert checks or "no expectations" in shown.stdout
+        assert ("passed, by ann" in shown.stdout) == any("by" in each for each in checks)
 
 
 def test_a_promotion_carries_the_state_that_a_comparison_showed_or_some_tables() -> None:

@@ -4,6 +4,8 @@ delete files concern is not guessed (I28)."""
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, TimestamptzType
+from pyroaring import BitMap64
 
 from tests.support.examples import examples
 from tests.support.fakes.rows import parquet_body
@@ -24,10 +27,16 @@ from turnstile.catalog.core.entities import IcebergTable
 from turnstile.expectations import table_check
 from turnstile.expectations.core.conditions import NotEvaluated, expectations_of
 from turnstile.expectations.table_check import TableCheck
+from turnstile.iceberg.core.files import manifests
+from turnstile.iceberg.core.files.content_files import ContentFile
+from turnstile.iceberg.core.files.file_ranges import current_columns
 from turnstile.iceberg.core.metadata import TableMetadata, parse
+from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.schema import Field, StructType
+from turnstile.iceberg.expectations import deleted_rows
 from turnstile.iceberg.expectations import source as source_module
 from turnstile.iceberg.expectations.source import IcebergSource, Reads
+from turnstile.planning.file_rows import TableFiles
 from turnstile.planning.read_budget import ReadBudget
 from turnstile.store.core.errors import InvalidRequest
 from turnstile_rows.errors import TableError
@@ -72,10 +81,21 @@ class Checked:
         made.spec_id = 0
         return made
 
-    def deletes(self, kind: str) -> DataFile:
-        """A delete file of the whole table."""
+    def deletes(self, kind: str, *, rows: dict[str, Any] | None = None, **more: Any) -> DataFile:
+        """A delete file of the whole table; ``rows``: the columns of one that is there."""
         self.names += 1
-        return self.table.file(f"d{self.names}.parquet", content=kind)
+        made = self.table.file(f"d{self.names}.parquet", content=kind, **more)
+        if rows is not None:
+            self.table.files[made.file_path] = (parquet_body(pa.table(rows)), 0)
+        return made
+
+    def positions(self, deleted: dict[str, list[Any]]) -> DataFile:
+        """Position deletes of data files, by their paths."""
+        pairs = [(path, row) for path, rows in deleted.items() for row in rows]
+        paths = pa.array([path for path, _ in pairs], pa.string())
+        return self.deletes(
+            "position", rows={"file_path": paths, "pos": pa.array([row for _, row in pairs], pa.int64())}
+        )
 
     def state(self) -> TableMetadata:
         entity = self.table.client.services.open_catalog.reader
@@ -163,21 +183,141 @@ def test_i28_statistics_decide_without_a_read(monkeypatch: pytest.MonkeyPatch) -
             checked.problem(text)
 
 
-@pytest.mark.parametrize("kind", ["position", "equality"])
-def test_i28_what_delete_files_concern_is_decided_by_statistics_or_not_checked(kind: str) -> None:
+def test_i28_what_equality_deletes_concern_is_decided_by_statistics_or_not_checked() -> None:
     checked = Checked()
     checked.table.append(checked.file(1, 2), checked.file(3, 4, stats=False))
-    checked.table.append(checked.deletes(kind))
+    checked.table.append(checked.deletes("equality"))
     assert [file.has_deleted_rows for file in checked.source().files()] == [True, True]
-    for text in ("id > 0", "row_count > 0", "unique(id)", "null_fraction(id) = 0"):
-        with pytest.raises(NotEvaluated, match="delete files"):
+    for text, problem in (("id > 0", "equality deletes .*d3.parquet"), ("unique(id)", "equality deletes"),
+                          ("row_count > 0", "delete files"), ("null_fraction(id) = 0", "delete files")):  # fmt: skip
+        with pytest.raises(NotEvaluated, match=problem):
             checked.problem(text)
     other = Checked()
     other.table.append(other.file(1, 2))
-    other.table.append(other.deletes(kind))
+    other.table.append(other.deletes("equality"))
     assert other.problem("id > 0") is None
     other.table.append(other.file(7))
     assert [file.has_deleted_rows for file in other.source().files()] == [False, True]
+
+
+DELETED = st.lists(st.sets(st.integers(0, 4)), min_size=1, max_size=3)
+
+
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=5, max_size=5), min_size=1, max_size=3), DELETED)
+@settings(max_examples=examples(60), deadline=None)
+def test_i28_rows_that_position_deletes_name_are_left_out(files: list[list[int]], deleted: list[set[int]]) -> None:
+    checked = Checked()
+    base = checked.state()
+    added = [checked.file(*ids, stats=False) for ids in files]
+    checked.table.append(*added)
+    paths = [file.file_path for file in added]
+    for rows in deleted:
+        checked.table.append(checked.positions({paths[0]: sorted(rows), "elsewhere": [0]}))
+        checked.table.append(checked.positions({paths[-1]: [4]}))
+    gone = {(0, row) for rows in deleted for row in rows} | {(len(files) - 1, 4)}
+    left = [id for at, ids in enumerate(files) for row, id in enumerate(ids) if (at, row) not in gone]
+    broken = sum(id < 0 for id in left)
+    found = checked.problem("id >= 0", base)
+    assert found is None if not broken else str(found).startswith(f"{broken} rows in "), found
+    assert (checked.problem("unique(id)") is None) == (len(left) == len({*left}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "problem"),
+    [
+        (None, {}, "it is gone"),
+        (None, {"file_format": FileFormat.AVRO}, "d2.parquet' are no Parquet file"),
+        ({"file_path": ["a"]}, {}, "lack a column"),
+        ({"file_path": ["a"], "pos": [-1]}, {}, "a position that is none"),
+        ({"file_path": ["a"], "pos": pa.array([None], pa.int64())}, {}, "a position that is none"),
+    ],
+)
+def test_i28_position_deletes_that_are_not_read_here_leave_their_files_unchecked(
+    rows: dict[str, Any] | None, more: dict[str, Any], problem: str
+) -> None:
+    checked = Checked()
+    checked.table.append(checked.file(1, stats=False))
+    checked.table.append(checked.deletes("position", rows=rows, **more))
+    with pytest.raises((NotEvaluated, TableError), match=problem):
+        checked.problem("id > 0")
+
+
+def test_i28_position_deletes_are_read_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleted_rows, "POSITIONS_MAX", 3)
+    checked = Checked()
+    file = checked.file(-1, 2, stats=False)
+    checked.table.append(file)
+    checked.table.append(checked.positions({file.file_path: [0], "elsewhere": [0, 1]}))
+    assert checked.problem("id > 0") is None
+    checked.table.append(checked.positions({"elsewhere": [2]}))
+    with pytest.raises(NotEvaluated, match="more than 3 position deletes"):
+        checked.problem("id > 0")
+
+
+def test_i28_a_file_of_deletes_is_read_once_and_within_the_bound_of_the_promotion() -> None:
+    checked = Checked()
+    first, second = (checked.file(1, -1, stats=False) for _ in range(2))
+    checked.table.append(first, second)
+    checked.table.append(checked.positions({first.file_path: [1], second.file_path: [1]}))
+    requests = checked.table.client.world.storages.requests
+    requests.clear()
+    assert checked.problem("id > 0") is None
+    assert len(requests) == 6, "a list, two manifests, two data files, a file of deletes"
+    checked.rows = ReadBudget(1_000, small_files=True)
+    with pytest.raises(TableError, match="more than 1000 bytes"):
+        checked.problem("id > 0")
+
+
+def vector(rows: list[int], **members: Any) -> tuple[ContentFile, bytes]:
+    """A deletion vector in a Puffin file after four other bytes, and the content of the file."""
+    bitmap = struct.pack("<i", 1681511377) + BitMap64(rows).serialize()
+    blob = struct.pack(">i", len(bitmap)) + bitmap + struct.pack(">I", zlib.crc32(bitmap))
+    record = {
+        manifests.FILE_PATH: "file:///lake/t/data/v.puffin", manifests.FILE_FORMAT: "PUFFIN",
+        manifests.FILE_CONTENT: manifests.POSITION_DELETES, manifests.RECORD_COUNT: len(rows),
+        manifests.REFERENCED_FILE: "a", manifests.CONTENT_OFFSET: 4, manifests.CONTENT_BYTES: len(blob),
+    }  # fmt: skip
+    return ContentFile(record | {getattr(manifests, name): value for name, value in members.items()}, 0, 1, 1), blob
+
+
+def read_vector(delete: ContentFile, blob: bytes) -> list[int]:
+    checked = Checked()
+    checked.table.files["file:///lake/t/data/v.puffin"] = (b"PFA1" + blob + b"footer", 0)
+    files = TableFiles(checked.table.client.world.storages, "file:///lake/t", ReadBudget(10**6))
+    return list(deleted_rows.DeletedRows(files).of("a", [delete]))
+
+
+def test_i28_rows_of_a_deletion_vector_are_left_out() -> None:
+    assert read_vector(*vector([0, 7, 2**33])) == [0, 7, 2**33]
+    for members, problem in (
+        ({"CONTENT_OFFSET": None}, "place of the deletion vector"),
+        ({"CONTENT_OFFSET": -1}, "place of the deletion vector"),
+        ({"CONTENT_BYTES": None}, "place of the deletion vector"),
+        ({"CONTENT_OFFSET": 0}, "size or checksum"),
+        ({"CONTENT_BYTES": 8}, "place of the deletion vector"),
+        ({"CONTENT_BYTES": 10**7}, "more than 1000000 bytes"),
+        ({"CONTENT_OFFSET": 5}, "size or checksum"),
+        ({"RECORD_COUNT": 2}, "has 3 rows"),
+    ):
+        with pytest.raises((NotEvaluated, TableError), match=problem):
+            read_vector(*vector([0, 7, 9], **members))
+    damaged = struct.pack("<i", 1681511377) + b"x" * 20
+    blob = struct.pack(">i", len(damaged)) + damaged + struct.pack(">I", zlib.crc32(damaged))
+    with pytest.raises(NotEvaluated, match="is damaged"):
+        read_vector(vector([0], CONTENT_BYTES=len(blob))[0], blob)
+
+
+def test_a_deletion_vector_says_how_many_rows_are_left() -> None:
+    checked = Checked()
+    checked.table.append(checked.file(1, 2, 3), checked.file(4, None))
+    source = checked.source()
+    first, second = (file.file for file in source.files())
+    columns = current_columns(checked.state())
+    with_vector = source_module.IcebergFile(first, columns, PartitionSpec(()), [vector([0, 1])[0]])
+    column = source.columns.find_column("id")
+    assert (with_vector.rows(), with_vector.nulls(column)) == (1, 0)
+    with pytest.raises(NotEvaluated, match="how many nulls"):
+        source_module.IcebergFile(second, columns, PartitionSpec(()), [vector([0])[0]]).nulls(column)
 
 
 def test_the_newest_value_is_that_of_statistics_and_not_of_a_partition() -> None:

@@ -30,6 +30,7 @@ from turnstile.api.v1 import (
 from turnstile.api.v1.transactions import catalogs as catalog_transactions
 from turnstile.api.v1.transactions import journal, reservations, snapshots
 from turnstile.api.v1.transactions import tables as transactions
+from turnstile.branches.records import BranchFindings
 
 API = (FILE.parents[1] / "docs" / "api.md").read_text()
 
@@ -99,6 +100,7 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "createSnapshot": history.NewSnapshot,
     "createBranch": branches.NewBranch,
     "renewBranch": branches.Renewal,
+    "recordBranchChecks": BranchFindings,
     "promoteBranch": branches.Promotion,
     "resetCatalog": history.Reset,
     "clone": history.Clone,

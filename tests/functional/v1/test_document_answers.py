@@ -53,6 +53,16 @@ def catalog_transaction(site: Site, **more: Any) -> dict[str, Any]:
     return {**transaction(site, commit), "changes": [new], **more}
 
 
+def findings(site: Site) -> dict[str, Any]:
+    """Findings about a table that the branch changed."""
+    path = site.path(operations()["loadTable"]).replace("/main/", "/main@dev/")
+    own = site.ask("loadTable", path=path).json["table_id"]
+    body = {"version": 4, "inline": {"content": delta.append("t4", site.now()).decode()}}
+    site.ask("commit", body, path=f"/v1/tables/{own}/commits")
+    finding = {"table": "sales.orders", "expectation": "size", "text": "row_count > 0", "rows": 1}
+    return {"state": site.ask("diffBranch").json["state"], "findings": [finding]}
+
+
 def dropped(site: Site) -> dict[str, Any]:
     """The body that brings back the table that the request's path names, which is dropped."""
     site.ask("dropTable")
@@ -81,6 +91,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "createSnapshot": lambda site: {"name": "other", "comment": "before the move"},
     "createBranch": lambda site: {"name": "test", "from": {"snapshot": "named"}, "days": 3},
     "renewBranch": lambda site: {"days": 60},
+    "recordBranchChecks": findings,
     "promoteBranch": lambda site: {},
     "resetCatalog": lambda site: {"to": {"snapshot": "named"}},
     "clone": lambda site: {"from": "sales", "to": "sales_dev"},
@@ -467,6 +478,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("createSnapshot", 409): lambda site: site.ask("createSnapshot", {"name": "NAMED"}),
     ("createBranch", 409): lambda site: site.ask("createBranch", {"name": "DEV"}),
     ("dropBranch", 409): dropped_while_recovering,
+    ("recordBranchChecks", 409): lambda site: site.ask("recordBranchChecks", {**findings(site), "state": "of before"}),
     ("promoteBranch", 409): partial(over_another, "promoteBranch"),
     ("updateBranch", 409): partial(over_another, "updateBranch"),
     ("resetCatalog", 409): reset_over_a_purge,

@@ -83,6 +83,16 @@ def _promote(realm: Realm) -> Ask:
     return asked
 
 
+def _record_checks(realm: Realm) -> Ask:
+    """Of a table that the branch changed."""
+    _branch(realm, "GET")
+    own = realm.must("GET", "/v1/catalogs/main@dev/namespaces/sales/tables/t1").json["table_id"]
+    realm.must("POST", f"/v1/tables/{own}/commits", realm.append(2, "branch"))
+    state = realm.must("GET", f"{BRANCHES}/dev/diff").json["state"]
+    finding = {"table": "sales.t1", "expectation": "size", "text": "row_count > 0", "rows": 1}
+    return Ask("POST", f"{BRANCHES}/dev/checks", {"state": state, "findings": [finding]})
+
+
 def _reset(realm: Realm) -> Ask:
     """To where it is."""
     newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
@@ -286,6 +296,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "renew branch": lambda realm: _branch(realm, "PATCH", body={"days": 9}),
     "drop branch": lambda realm: _branch(realm, "DELETE"),
     "diff branch": lambda realm: _branch(realm, "GET", "/diff"),
+    "record checks": _record_checks,
     "update branch": lambda realm: _branch(realm, "POST", "/update"),
     "promote branch": _promote,
     "reset catalog": _reset,

@@ -115,10 +115,10 @@ class PlannedTable:
         """A file with rows from id to id, in a day's partition if there are partitions."""
         low, high = (to_bytes(LongType(), each) for each in ids)
         made = DataFile.from_args(
-            content=CONTENTS[content], file_path=f"{self.location}/data/{name}", file_format=FileFormat.PARQUET,
+            content=CONTENTS[content], file_path=f"{self.location}/data/{name}",
             partition=Record(day) if self.spec.fields else Record(), record_count=10, file_size_in_bytes=100,
             value_counts={1: 10}, null_value_counts={1: 0}, lower_bounds={1: low}, upper_bounds={1: high},
-            **{"split_offsets": [4], **more},
+            **{"file_format": FileFormat.PARQUET, "split_offsets": [4], **more},
         )  # fmt: skip
         made.spec_id = 0
         return made

@@ -14,6 +14,7 @@ from turnstile.gc.core import KINDS
 from turnstile.gc.kinds import SCANNERS
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.rows import (
+    CHECKS,
     COMMIT,
     ENTITIES,
     EVENT_LOG,
@@ -36,7 +37,7 @@ def test_every_entity_has_a_type_of_its_name() -> None:
 
 def test_i10_every_type_of_objs_is_collected_by_a_kind_of_gc_or_ends_by_itself() -> None:
     for one in TYPES.values():
-        ends = one in (EVENTS, EVENT_LOG, IDENTITY, TRANSACTION) or one.mutable
+        ends = one in (CHECKS, EVENTS, EVENT_LOG, IDENTITY, TRANSACTION) or one.mutable
         assert (one.collected is None) == ends, one.name
         assert one.collected is None or (one.collected in KINDS and one.collected in SCANNERS)
 

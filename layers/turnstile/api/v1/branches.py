@@ -24,7 +24,7 @@ from turnstile.rights.rules import branch_catalog, manage_branch, use_catalog
 from turnstile.store.core.names import check_identifier
 
 if TYPE_CHECKING:
-    from turnstile.branches.promotion import BranchChanges, Promoted, Promoter
+    from turnstile.branches.promotion import BranchChanges, BranchChecks, Promoted, Promoter
     from turnstile.branches.update import Updated, Updater
 
 routes = Blueprint(__name__)
@@ -134,6 +134,16 @@ def drop_branch(catalog: str, branch: str) -> None:
 def diff_branch(catalog: str, branch: str) -> BranchChanges:
     Query()
     return _promoter(services().catalog).changes(check_identifier(catalog, "catalog"), branch)
+
+
+@routes.route(BRANCH + "/checks", methods=["POST"])
+@needs((use_catalog, catalog_of_path), (manage_branch, branch_of_path))
+def record_branch_checks(catalog: str, branch: str) -> BranchChecks:
+    from turnstile.branches.records import BranchFindings
+
+    request = body(BranchFindings)
+    name = check_identifier(catalog, "catalog")
+    return _promoter(services().catalog).record(name, branch, request.state, request.findings)
 
 
 @routes.route(BRANCH + "/update", methods=["POST"])

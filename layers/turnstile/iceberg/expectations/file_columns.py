@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -18,7 +18,12 @@ from turnstile.iceberg.core.schema import Field, StructType, Type
 from turnstile.planning.file_rows import TableFiles
 from turnstile_rows.schemas import FIELD_ID
 from turnstile_rows.shapes import place_of, shape
+from turnstile_rows.vectors import kept_rows
 
+if TYPE_CHECKING:
+    from pyroaring import BitMap64
+
+_BATCH: Final = 8_192
 _TYPES: Final = {
     "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
     "string": pa.string(), "date": pa.date32(), "timestamp": pa.timestamp("us"),
@@ -30,12 +35,18 @@ _DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
 
 def read_columns(
-    files: TableFiles, path: str, fields: Sequence[Field], partitioned: Collection[int], size: int
+    files: TableFiles,
+    path: str,
+    fields: Sequence[Field],
+    partitioned: Collection[int],
+    *,
+    deleted: BitMap64 | None = None,
 ) -> Iterator[list[pa.Array]]:
-    """Yields the columns ``fields`` of the rows of a file, ``size`` rows at a time.
+    """Yields the columns ``fields`` of the rows of a file, some at a time.
 
     Args:
         partitioned: ids of columns of which the file's partition has the value.
+        deleted: the numbers of the rows that are left out.
 
     Raises NotEvaluated for a file without ids of fields, or without a column that has a value all
     the same; TableError; and pyarrow's exceptions for a file that is damaged.
@@ -53,8 +64,12 @@ def read_columns(
                 raise NotEvaluated(f"{path[-200:]!r} may have values of '{field.name}' that are elsewhere")
         stored = list(dict.fromkeys(schema.names[place] for place in places if place is not None))
         files.count_columns(parquet.metadata, stored)
-        for batch in parquet.iter_batches(size, columns=stored):
-            yield [_column(batch, _arrow_field(field)) for field in fields]
+        first = 0
+        for batch in parquet.iter_batches(_BATCH, columns=stored):
+            kept = None if deleted is None else kept_rows(deleted, first, batch.num_rows)
+            first += batch.num_rows
+            columns = [_column(batch, _arrow_field(field)) for field in fields]
+            yield columns if kept is None else [column.take(kept) for column in columns]
 
 
 def _has_default(field: Field) -> bool:

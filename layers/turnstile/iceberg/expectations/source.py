@@ -3,7 +3,8 @@ promoted (``expectations.sources``, ``branches.checks``).
 
     added files   data files of the current snapshot that the base's has not. Manifests that both
                   snapshots have are not read
-    deletes       a file with deleted rows is decided by its statistics, or is not checked
+    deletes       rows that position deletes or a deletion vector name are left out; a file with
+                  equality deletes is decided by its statistics, or is not checked
     columns       are found by the ids of fields; a file without ids is not checked
 
 Source: table specification, "Scan Planning".
@@ -15,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
 
 from turnstile.expectations.core.conditions import NotEvaluated
 from turnstile.expectations.sources import DAY_US, CheckedFile
@@ -34,11 +34,13 @@ from turnstile_predicates.predicates import Column, Range
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from turnstile.iceberg.expectations.deleted_rows import DeletedRows
+    from turnstile.planning.file_rows import TableFiles
+
 FILES_MAX: Final = 50_000
 """Data files of a snapshot that are looked at."""
 MANIFESTS_MAX: Final = 1_000
 """Manifests and lists of a table that are read: each is a request."""
-_BATCH: Final = 8_192
 _NO_PARTITIONS: Final = PartitionSpec(())
 
 
@@ -52,13 +54,15 @@ def _as_not_evaluated() -> Iterator[None]:
 
 
 class IcebergFile:
-    """A data file by its record in a manifest."""
+    """A data file by its record in a manifest, with the delete files that may concern it."""
 
-    def __init__(self, file: ContentFile, columns: ScanColumns, spec: PartitionSpec, *, has_deleted_rows: bool) -> None:
+    def __init__(
+        self, file: ContentFile, columns: ScanColumns, spec: PartitionSpec, deletes: Sequence[ContentFile]
+    ) -> None:
         self.file = file
         self.spec = spec
+        self.deletes = deletes
         self._columns = columns
-        self._has_deleted_rows = has_deleted_rows
 
     @property
     def path(self) -> str:
@@ -66,19 +70,19 @@ class IcebergFile:
 
     @property
     def has_deleted_rows(self) -> bool:
-        return self._has_deleted_rows
+        return bool(self.deletes)
 
     def ranges(self) -> Callable[[Column], Range] | None:
         return self._columns.ranges_of_file(self.file.record, self.spec) if self._count else None
 
     def rows(self) -> int:
-        if self._has_deleted_rows:
+        if not all(delete.is_vector for delete in self.deletes):
             raise NotEvaluated(f"delete files do not say how many rows {self.path[-200:]!r} still has")
-        return self._count
+        return self._count - sum(int(delete.record[manifests.RECORD_COUNT]) for delete in self.deletes)
 
     def nulls(self, column: TypedColumn) -> int:
         nulls = map_of(self.file.record, manifests.NULL_COUNTS).get(self._columns.id_of(column.name) or 0)
-        if len(column.name) > 1 or type(nulls) is not int or self._has_deleted_rows:
+        if len(column.name) > 1 or type(nulls) is not int or (nulls and self.deletes):
             raise NotEvaluated(f"the statistics of {self.path[-200:]!r} do not say how many nulls it has")
         return nulls
 
@@ -144,20 +148,30 @@ class IcebergSource:
         return self._with_deletes(file for file in found if file.path not in known)
 
     def read(self, file: CheckedFile, names: Sequence[str]) -> Iterator[list[pa.Array]]:
+        from turnstile.iceberg.expectations.deleted_rows import place_of_file
         from turnstile.iceberg.expectations.file_columns import read_columns
-        from turnstile.planning.file_rows import TableFiles
 
         assert isinstance(file, IcebergFile)
         record = file.file.record
-        if file.has_deleted_rows:
-            raise NotEvaluated(f"delete files concern {file.path[-200:]!r}, and they are not read here")
         if str(record.get(manifests.FILE_FORMAT)).lower() != "parquet":
             raise NotEvaluated(f"{file.path[-200:]!r} is no Parquet file")
         fields = {field.name: field for field in self._metadata.schema.fields}
         partitioned = {each.source_id for each in file.spec.fields if each.transform == "identity"}
-        files = TableFiles(self._reads.storages, self._location, self._reads.rows)
-        place = quote(file.path, safe="/:")
-        return read_columns(files, place, [fields[name] for name in names], partitioned, _BATCH)
+        deleted = self._deleted_rows.of(file.path, file.deletes) if file.deletes else None
+        place = place_of_file(file.path)
+        return read_columns(self._table_files, place, [fields[name] for name in names], partitioned, deleted=deleted)
+
+    @cached_property
+    def _table_files(self) -> TableFiles:
+        from turnstile.planning.file_rows import TableFiles
+
+        return TableFiles(self._reads.storages, self._location, self._reads.rows)
+
+    @cached_property
+    def _deleted_rows(self) -> DeletedRows:
+        from turnstile.iceberg.expectations.deleted_rows import DeletedRows
+
+        return DeletedRows(self._table_files)
 
     @cached_property
     def _columns(self) -> ScanColumns:
@@ -197,8 +211,7 @@ class IcebergSource:
     def _with_deletes(self, files: Iterator[ContentFile]) -> Iterator[IcebergFile]:
         reader = self._reader(self._metadata)
         for file in files:
-            deleted = bool(self._deletes.of(file))
-            yield IcebergFile(file, self._columns, reader.spec(file.spec_id), has_deleted_rows=deleted)
+            yield IcebergFile(file, self._columns, reader.spec(file.spec_id), self._deletes.of(file))
 
     def _reader(self, metadata: TableMetadata) -> ManifestReader:
         return ManifestReader(self._reads.storages, metadata, [self._location], self._content)

@@ -17,6 +17,8 @@
                                  version and content
     events                       a full chunk of an event log, addressed by its place; ends by
                                  itself
+    checks                       findings about a state of a branch (``branches.records``), addressed
+                                 by the state; ends by itself
     task                         updateable: a row of ``refs`` that changes in place
                                  (``coordination.core.rows``)
 
@@ -391,6 +393,7 @@ EVENT_LOG: Final = ObjType("event-log", "event-log/", caching=Caching.NEVER)
 FILE_INDEX: Final = ObjType(
     "file-index", "file-index/", collected="file-index", remedy="index fewer columns: shorten the schema"
 )
+CHECKS: Final = ObjType("checks", "checks/", caching=Caching.NEVER)
 TASK: Final = ObjType("task", "task/", caching=Caching.NEVER, mutable=True)
 
 ENTITY_PREFIX: Final = "entity/"
@@ -413,6 +416,7 @@ TYPES: Final = {
         EVENTS,
         EVENT_LOG,
         FILE_INDEX,
+        CHECKS,
         TASK,
     )
 }

@@ -1,0 +1,1 @@
+"""Branches of a lake in Spark."""
