@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from turnstile.access.authorizer import Guard, Need, Target
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
-from turnstile.api.on_demand import CheckWithPredicates, OwnTablesWithParquet, check_namespace
+from turnstile.api.on_demand import CheckWithPredicates, OwnTablesOnDemand, check_namespace
 from turnstile.api.settings import Settings
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
@@ -273,7 +273,7 @@ class Services:
 
     @cached_property
     def open_reader(self) -> CatalogReader:
-        return CatalogReader(self.world, CatalogStore(self.world, self.limits.spill, OwnTablesWithParquet(self)))
+        return CatalogReader(self.world, CatalogStore(self.world, self.limits.spill, OwnTablesOnDemand(self)))
 
     @cached_property
     def open_loader(self) -> Loader:

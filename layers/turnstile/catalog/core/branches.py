@@ -43,7 +43,7 @@ class BranchTables(Protocol):
 def no_own_log(catalog: str, path: Path) -> UnsupportedTable:
     """The refusal of a branch's table for which no log can be written here."""
     problem = f"'{dotted_name(catalog, *path)}' has no log of its own yet, and none can be written here"
-    return UnsupportedTable(problem, field="table", remedy="use branches of Delta tables with a server")
+    return UnsupportedTable(problem, field="table", remedy="tell the operator: pyarrow is missing here")
 
 
 class InheritedTable(Exception):
