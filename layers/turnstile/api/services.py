@@ -377,12 +377,12 @@ class Services:
         return self._vendor or VendorByLocation()
 
     def credentials(
-        self, location: str, operation: Operation, files: Sequence[str] = ()
+        self, of: str | TableHead, operation: Operation, files: Sequence[str] = ()
     ) -> tuple[VendedCredentials, ...]:
-        """Returns credentials for a location, or files in it; empty if clients need none here."""
+        """As ``credentials_for``; empty if clients need none here."""
         from turnstile.adapters.credentials import credentials_for
 
-        return credentials_for(self.vendor, location, operation, files)
+        return credentials_for(self.vendor, of, operation, files)
 
     @cached_property
     def clients(self) -> Clients:
