@@ -209,7 +209,9 @@ def test_i12_keys_of_a_branchs_table_read_the_catalogs_files_and_write_their_own
         assert found.status_code == 200, found.text
         return Keys(bare_stack, found.json()["storage-credentials"])
 
-    writer, others, reader = keys_of("dev", "READ_WRITE"), keys_of("other", "READ_WRITE"), keys_of("dev", "READ")
+    writer = keys_of("dev", "READ_WRITE")
+    others = keys_of("other", "READ_WRITE")
+    reader = keys_of("dev", "READ")
     own_log = f"{writer.prefix}/{published_path(0)}"
     for dev in (writer, reader):
         assert dev.may("get_object", f"{keys.prefix}/part-0.parquet") and dev.may("get_object", own_log)

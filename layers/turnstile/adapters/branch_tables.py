@@ -65,7 +65,7 @@ class OwnTablesByFunction:
     def make_own(self, catalog: str, path: Path) -> Tree:
         """As ``BranchTables``. Raises the function's errors; Throttled where it is busy, or does
         not answer in time; StorageFault where it cannot be invoked, or fails."""
-        tree, table = self._reader.inherited(catalog, path)
+        tree, table = self._reader.find_inherited(catalog, path)
         if table is None:
             return tree
         answer = self._invoke(OwnTableRequest(catalog, path))

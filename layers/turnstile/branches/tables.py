@@ -77,7 +77,7 @@ class OwnTables:
     def make_own(self, catalog: str, path: Path) -> Tree:
         """Returns the tree of a branch in which the table ``path`` has a HEAD of its own; a table
         without a HEAD stays as it is. Raises NotFound, and the errors of a clone."""
-        tree, table = self._reader.inherited(catalog, path)
+        tree, table = self._reader.find_inherited(catalog, path)
         if table is None:
             return tree
         entry = tree.table(path[:-1], path[-1])

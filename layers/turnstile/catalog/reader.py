@@ -139,7 +139,7 @@ class CatalogReader:
         ``at``."""
         return self.at(catalog, self._world.refs.read(self.key(catalog)))
 
-    def inherited(self, catalog: str, path: Path) -> tuple[Tree, Table | None]:
+    def find_inherited(self, catalog: str, path: Path) -> tuple[Tree, Table | None]:
         """Returns the current tree of a branch, and the table at ``path`` if it needs a HEAD of its
         own there: requests as ``current``, and one for the entity when cold. Raises NotFound."""
         tree = self.current(catalog)

@@ -398,7 +398,8 @@ def test_i12_every_route_asks_for_keys_of_a_branchs_table_with_the_catalogs_fold
     unity.create("t1")
     assert unity.cold.post("/v1/catalogs/main/branches", {"name": "dev"}).status == 201
     shown = unity.cold.get(f"{B}/tables/main@dev.sales.t1").json
-    location, base = shown["storage_location"], unity.cold.get(f"{B}/tables/main.sales.t1").json["storage_location"]
+    location = shown["storage_location"]
+    base = unity.cold.get(f"{B}/tables/main.sales.t1").json["storage_location"]
     assert location == f"{base}/_branches/{shown['table_id']}"
     vendor.asked.clear()
     for operation in ("READ", "READ_WRITE"):
