@@ -128,7 +128,7 @@ def test_i28_a_table_of_a_branch_gets_its_log_from_the_function_with_pyarrow_and
         assert loaded.status_code == 200, loaded.text
         of_branch = loaded.json()
         assert of_branch["latest"] == 1 and of_branch["location"].endswith(f"_branches/{of_branch['table_id']}")
-        content = delta.append("of the branch", now_ms()).decode()
+        content = delta.append("of-the-branch", now_ms()).decode()
         body = {"version": 2, "inline": {"content": content}}
         committed = api.post(f"/v1/tables/{of_branch['table_id']}/commits", json=body)
         assert committed.status_code == 200, committed.text
