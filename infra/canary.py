@@ -37,7 +37,7 @@ from turnstile_local.deployment import read_template
 
 Template = dict[str, Any]
 
-ANSWERING: Final = ("Commit", "Catalog", "Iceberg", "Plans", "Ingest", "Tokens")
+ANSWERING: Final = ("Commit", "Catalog", "Iceberg", "Plans", "Branches", "Ingest", "Tokens")
 """Functions that answer requests: each has an integration and a permission of the same name."""
 
 ALIAS: Final = "live"

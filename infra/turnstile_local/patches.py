@@ -84,8 +84,8 @@ def queue_for_a_worker() -> None:
     """Let requests wait for one of a few processes of a function instead of starting one for each.
 
     Every process costs half a second of processor time to start; thirty writers at once would spend
-    their time on nothing else. No function of this project calls another, so waiting cannot lock
-    up.
+    their time on nothing else. The branches function, which others call, calls none itself, so
+    waiting cannot lock up.
     """
     from ministack.services import lambda_svc
 

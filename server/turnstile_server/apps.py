@@ -55,6 +55,7 @@ def open_apps(settings: ServerSettings, store: OpenStore) -> tuple[App, ...]:
         apps.catalog(services, telemetry),
         apps.plans(services, telemetry),
         apps.ingest(services, telemetry),
+        apps.branches(services, telemetry),
         apps.iceberg(services, telemetry),
         apps.tokens(services, telemetry),
     )

@@ -18,7 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.stack import Table, commit_info, eventually
+from tests.support.fakes import delta
+from tests.support.stack import Table, commit_info, eventually, now_ms
 from turnstile.api import packs
 from turnstile_local.deployment import aws_client
 from turnstile_local.emulator import KEYS, LAYERS, Deployed, build, deploy_to, own_architecture, own_ministack
@@ -114,6 +115,26 @@ def test_a_table_is_created_committed_to_and_published_by_the_deployed_functions
     assert [commit_info(table.published(version))["operation"] for version in (1, 2, 20)] == ["WRITE"] * 3
     head = eventually(lambda: (found := table.get("head"))["floor"] == 20 and found)
     assert head["latest"] == 20
+
+
+def test_i28_a_table_of_a_branch_gets_its_log_from_the_function_with_pyarrow_and_is_promoted(stack: Emulated) -> None:
+    """No function that serves clients here has pyarrow."""
+    table = Table(stack)  # type: ignore[arg-type]
+    table.append(1)
+    branches = "/v1/catalogs/main/branches"
+    with stack.client() as api:
+        assert api.post(branches, json={"name": "dev"}).status_code == 201
+        loaded = api.get(f"/v1/catalogs/main@dev/namespaces/default/tables/{table.name}")
+        assert loaded.status_code == 200, loaded.text
+        of_branch = loaded.json()
+        assert of_branch["latest"] == 1 and of_branch["location"].endswith(f"_branches/{of_branch['table_id']}")
+        content = delta.append("of-the-branch", now_ms()).decode()
+        body = {"version": 2, "inline": {"content": content}}
+        committed = api.post(f"/v1/tables/{of_branch['table_id']}/commits", json=body)
+        assert committed.status_code == 200, committed.text
+        promoted = api.post(f"{branches}/dev/promote", json={})
+        assert promoted.status_code == 200, promoted.text
+        assert table.get("head")["latest"] == 2
 
 
 def test_the_other_apis_answer_too(stack: Emulated) -> None:

@@ -190,6 +190,44 @@ def test_i12_keys_to_write_open_one_table_and_remove_nothing_of_its_log(
     assert not reader.may("delete_object", zero)
 
 
+def test_i12_keys_of_a_branchs_table_read_the_catalogs_files_and_write_their_own_folder_alone(
+    bare_stack: Stack, vending: httpx.Client
+) -> None:
+    place = new_place(vending, "based").json()
+    keys = Keys(bare_stack, place["storage-credentials"])
+    zero = f"{keys.prefix}/{published_path(0)}"
+    assert keys.may("put_object", zero, Body=delta.version_zero("create", int(time.time() * 1000)))
+    assert keys.may("put_object", f"{keys.prefix}/part-0.parquet", Body=b"x")
+    body = {"name": "based", "table_id": place["table-id"]}
+    assert vending.post("/v1/catalogs/main/namespaces/default/tables", json=body).status_code == 201
+    for name in ("dev", "other"):
+        assert vending.post("/v1/catalogs/main/branches", json={"name": name}).status_code == 201
+
+    def keys_of(branch: str, operation: str) -> Keys:
+        path = f"{DELTA}/tables/based/credentials".replace("/catalogs/main/", f"/catalogs/main@{branch}/")
+        found = vending.get(path, params={"operation": operation})
+        assert found.status_code == 200, found.text
+        return Keys(bare_stack, found.json()["storage-credentials"])
+
+    writer = keys_of("dev", "READ_WRITE")
+    others = keys_of("other", "READ_WRITE")
+    reader = keys_of("dev", "READ")
+    own_log = f"{writer.prefix}/{published_path(0)}"
+    for dev in (writer, reader):
+        assert dev.may("get_object", f"{keys.prefix}/part-0.parquet") and dev.may("get_object", own_log)
+        assert dev.may_list(f"{writer.prefix}/_delta_log/")
+        assert not dev.may("get_object", zero) and not dev.may_list(f"{keys.prefix}/")
+        for place in (keys.prefix, others.prefix):
+            assert not dev.may("put_object", f"{place}/part-1.parquet", Body=b"x")
+            assert not dev.may("delete_object", f"{place}/part-0.parquet")
+    assert writer.may("put_object", f"{writer.prefix}/part-1.parquet", Body=b"x")
+    assert not reader.may("put_object", f"{writer.prefix}/part-1.parquet", Body=b"x")
+    assert keys.may("get_object", f"{writer.prefix}/part-1.parquet"), "as after a promotion"
+    assert not keys.may("put_object", f"{writer.prefix}/part-1.parquet", Body=b"y")
+    assert not keys.may("delete_object", f"{writer.prefix}/part-1.parquet")
+    assert not keys.may("get_object", own_log)
+
+
 def test_i12_keys_that_come_with_an_iceberg_table_open_it_alone(bare_stack: Stack, vending: httpx.Client) -> None:
     first, second = (new_iceberg_table(vending, name) for name in ("first", "second"))
     assert first.status_code == 200, first.text

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.world import fake_world
-from tests.support.functions import Http, function
 from tests.support.store.backends import DYNOXIDE, MINISTACK, Backend
 from tests.support.store.realm import StoredRealm
 from tests.support.store.servers import Servers
-from tests.support.v1 import CatalogApi
+from tests.support.v1 import CatalogApi, catalog_http
 from turnstile.catalog import services as bootstrap
 
 
@@ -20,9 +19,7 @@ def api() -> CatalogApi:
     """Our own API, with the catalog ``main`` and its namespace ``default``."""
     world = fake_world()
     bootstrap.ensure(world, lake_root="file:///lake")
-    app = function("catalog")
-    app.use_world(world)
-    return CatalogApi(Http(app.app), world)
+    return CatalogApi(catalog_http(world), world)
 
 
 @pytest.fixture(

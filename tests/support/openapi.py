@@ -17,7 +17,7 @@ from turnstile.api.http.handler import Router
 
 FOLDER = ROOT / "openapi"
 METHODS = ("get", "post", "patch", "delete", "put", "head")
-FUNCTIONS = ("commit", "plans", "ingest")
+FUNCTIONS = ("commit", "plans", "branches", "ingest")
 """Functions that are tags of their operations; all others are of ``catalog``."""
 
 

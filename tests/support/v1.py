@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import functools
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, copied, fake_world
 from tests.support.functions import Answer, Http, function
+from tests.support.gateway import function_of
 from tests.support.openapi import Operation, check, operations
 from turnstile.store.core.names import published_path
 
 NAMESPACES = "/v1/catalogs/main/namespaces"
+
+
+def catalog_http(world: FakeWorld) -> Http:
+    """The functions of catalogs and of branches on one world, chosen as by the gateway."""
+    made = {name: function(name) for name in ("catalog", "branches")}
+    for app in made.values():
+        app.use_world(world)
+
+    def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        request = event["requestContext"]["http"]
+        chosen = function_of(request["method"], request["path"]) if "/branches/" in request["path"] else "catalog"
+        answer: dict[str, Any] = made[chosen].app(event, context)
+        return answer
+
+    return Http(handler)
 
 
 DEFAULT = NAMESPACES + "/default"
@@ -90,7 +107,7 @@ class Site:
     def _attach(self, world: FakeWorld) -> None:
         self.world = world
         self.http = {}
-        for name in ("commit", "catalog", "plans", "ingest"):
+        for name in ("commit", "catalog", "plans", "branches", "ingest"):
             app = function(name)
             app.use_world(self.world)
             self.http[name] = Http(app.app)

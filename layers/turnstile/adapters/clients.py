@@ -19,14 +19,20 @@ _DEFAULT_REGION: Final = "us-east-1"  # emulators serve any; on AWS the function
 
 
 def make_client(
-    service: str, endpoint_url: str | None, *, attempts: int = 1, keys: Mapping[str, str] | None = None, **config: Any
+    service: str,
+    endpoint_url: str | None,
+    *,
+    attempts: int = 1,
+    read_s: float = READ_S,
+    keys: Mapping[str, str] | None = None,
+    **config: Any,
 ) -> Any:
     """Returns a client of a service. The time limits are short, and it sends a request ``attempts``
     times at most. ``keys``: other credentials than the environment's."""
     from botocore.config import Config
 
     config |= {"retries": {"mode": "standard", "total_max_attempts": attempts}}
-    limits = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, **config)
+    limits = Config(connect_timeout=CONNECT_S, read_timeout=read_s, **config)
     with _MAKING:
         session = _session()
         region = session.get_config_variable("region") or _DEFAULT_REGION

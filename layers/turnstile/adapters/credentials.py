@@ -19,7 +19,10 @@ from typing import Any, Final, Literal
 import msgspec
 from botocore.exceptions import ClientError
 
+from turnstile.catalog.core.branches import base_location
+from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StorageFault, TurnstileError
+from turnstile.store.core.locations import BRANCHES_FOLDER
 from turnstile.store.ports import Clock, CredentialVendor, Ids, VendedCredentials
 
 Operation = Literal["READ", "READ_WRITE"]
@@ -96,11 +99,15 @@ def place_of_s3(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def credentials_for(
-    vendor: CredentialVendor, location: str, operation: Operation, files: Sequence[str] = ()
+    vendor: CredentialVendor, of: str | TableHead, operation: Operation, files: Sequence[str] = ()
 ) -> tuple[VendedCredentials, ...]:
-    """Returns credentials for a location; none where clients need none, or bring their own. Raises
-    as ``vendor``."""
+    """Returns credentials for a location, a Delta table, or files of it; none where clients need
+    none, or bring their own. Those of a branch's table read files of the catalog's, too. Raises as
+    ``vendor``."""
+    location, base = (of, "") if isinstance(of, str) else (of.location, base_location(of))
     try:
+        if base:
+            return vendor.vend(location, operation, files, base)
         return vendor.vend(location, operation, files) if files else vendor.vend(location, operation)
     except PermissionDenied:
         return ()
@@ -113,7 +120,9 @@ class VendorByLocation:
     def __init__(self, s3: StaticCredentialVendor | StsCredentialVendor | None = None) -> None:
         self._s3 = s3
 
-    def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
+    def vend(
+        self, location: str, operation: Operation, files: Sequence[str] = (), base: str = ""
+    ) -> tuple[VendedCredentials, ...]:
         if location.startswith("file:"):
             return ()
         if self._s3 is None or not location.startswith("s3://"):
@@ -122,7 +131,7 @@ class VendorByLocation:
                 field="location",
                 remedy="set a vending role or static credentials, or give clients credentials of their own",
             )
-        return self._s3.vend(location, operation, files)
+        return self._s3.vend(location, operation, files, base)
 
 
 class StaticCredentials(msgspec.Struct, frozen=True):
@@ -145,7 +154,9 @@ class StaticCredentialVendor:
         self._clock = clock
         self._place = place
 
-    def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
+    def vend(
+        self, location: str, operation: Operation, files: Sequence[str] = (), base: str = ""
+    ) -> tuple[VendedCredentials, ...]:
         static = self._static
         expires_ms = self._clock.now_ms() + self._static.minutes * 60_000
         config = _config(static.id, static.secret, static.token)
@@ -183,15 +194,18 @@ class StsCredentialVendor:
         self._partition = role.split(":")[1]
         self._sessions: dict[tuple[str, str, Operation, str], tuple[VendedCredentials, int]] = {}
 
-    def vend(self, location: str, operation: Operation, files: Sequence[str] = ()) -> tuple[VendedCredentials, ...]:
+    def vend(
+        self, location: str, operation: Operation, files: Sequence[str] = (), base: str = ""
+    ) -> tuple[VendedCredentials, ...]:
+        prefix = base if base and operation == "READ" else location
         if files and operation == "READ":
-            narrowed = narrowest_policy(location, files, self._partition, self._key)
+            narrowed = narrowest_policy(location, files, self._partition, self._key, base)
             with suppress(InvalidRequest):  # it does not fit as STS packs it
-                return (self._keep(location, operation, narrowed),)
-        policy = _text(session_policy(location, operation, self._partition, self._key))
+                return (self._keep(prefix, operation, narrowed),)
+        policy = _text(session_policy(location, operation, self._partition, self._key, base))
         if len(policy) > MAX_POLICY:
             raise _too_long(location)
-        return (self._keep(location, operation, policy),)
+        return (self._keep(prefix, operation, policy),)
 
     def _keep(self, location: str, operation: Operation, policy: str) -> VendedCredentials:
         now = self._clock.now_ms()
@@ -233,7 +247,7 @@ def session_name(principal: str) -> str:
 
 
 def _too_long(location: str) -> InvalidRequest:
-    """A policy, which names the location three times, has no room for it."""
+    """A policy, which names the location three or four times, has no room for it."""
     return InvalidRequest(
         f"location {location[:200]!r} ({len(location)} characters) is too long for credentials of its own",
         field="location",
@@ -259,44 +273,62 @@ def _config(id: str, secret: str, token: str) -> dict[str, str]:
     return {**config, "s3.session-token": token} if token else config
 
 
-def session_policy(location: str, operation: Operation, partition: str = "aws", key: str = "") -> dict[str, Any]:
+def session_policy(
+    location: str, operation: Operation, partition: str = "aws", key: str = "", base: str = ""
+) -> dict[str, Any]:
     """The rights of one session, as an IAM policy. ``location`` is normalised:
-    ``s3://bucket/prefix``.
+    ``s3://bucket/prefix``. Of the folder ``base`` above it files are read, too.
 
     The folder's own key may be read, besides the keys below it: Hadoop's S3A asks for it before it
     lists, and S3 answers "not found" only to a caller that may read it. The listed prefix ends with
     a slash: ``a/t`` without one would list ``a/t2`` as well. Deleting from a log is denied anywhere
     in the bucket; naming less than the whole location keeps the policy short. The KMS ``key`` (an
     ARN, if there is one) may only be used by way of S3.
+
+    A session of a branch's table reads any file of the catalog's table whose name it knows: the
+    branch's log has the names of the base. It lists nothing there, and reads nothing of the log,
+    which has those of later versions. A session of the catalog's table writes nothing into the
+    folders of branches, and does not read their logs; it reads and deletes their other files, since
+    promotions make them its own (VACUUM).
     """
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
-    bucket = _literal(bucket)
-    prefix = _literal(prefix)
-    arn = f"arn:{partition}:s3:::{bucket}"
-    below = {"StringLike": {"s3:prefix": f"{prefix}/*"}}
-    read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"{arn}/{prefix}", f"{arn}/{prefix}/*"]}
+    arn = f"arn:{partition}:s3:::{_literal(bucket)}"
+    own = _literal(prefix)
+    root = _literal(base.removeprefix(f"s3://{bucket}/")) or own
+    below = {"StringLike": {"s3:prefix": f"{own}/*"}}
     listing = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": arn, "Condition": below}
+    anywhere = f"arn:{partition}:s3:::*"
+    folder = f"/{BRANCHES_FOLDER}/"
+    is_of_catalog = not base and folder not in f"{location}/"
+    logs = f"{anywhere}{folder}*/_delta_log/*" if is_of_catalog else f"{arn}/{root}/_delta_log/*" if base else ""
+    unread = [{"Effect": "Deny", "Action": "s3:GetObject", "Resource": logs}] if logs else []
     if operation == "READ":
-        statements = [listing, read, *_key_use(key, "kms:Decrypt")]
-    else:
-        changes = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
-        statements = [
-            listing,
-            {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{arn}/{prefix}"},
-            {"Effect": "Allow", "Action": changes, "Resource": f"{arn}/{prefix}/*"},
-            {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": f"{arn}/*/_delta_log/*"},
-            *_key_use(key, "kms:Decrypt", "kms:GenerateDataKey"),
-        ]
+        files = f"{arn}/{root}/*" if base else [f"{arn}/{own}", f"{arn}/{own}/*"]
+        reading = [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": files}, *unread]
+        return {"Version": "2012-10-17", "Statement": [listing, *reading, *_key_use(key, "kms:Decrypt")]}
+    changes = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+    kept = {"Effect": "Deny", "Action": "s3:PutObject", "Resource": f"{anywhere}{folder}*"}
+    statements = [
+        listing,
+        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{arn}/{root}/*" if base else f"{arn}/{own}"},
+        {"Effect": "Allow", "Action": changes, "Resource": f"{arn}/{own}/*"},
+        {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": f"{anywhere}/_delta_log/*"},
+        *unread,
+        *([kept] if is_of_catalog else []),
+        *_key_use(key, "kms:Decrypt", "kms:GenerateDataKey"),
+    ]
     return {"Version": "2012-10-17", "Statement": statements}
 
 
-def narrowest_policy(location: str, files: Sequence[str], partition: str = "aws", key: str = "") -> str:
+def narrowest_policy(location: str, files: Sequence[str], partition: str = "aws", key: str = "", base: str = "") -> str:
     """Returns the policy of a session that only reads, as a text: of these files alone if it is
     short enough, else of their folders, of the folders above them, and so on up to the location.
-    Files elsewhere cannot be read by it, as by any session for the location.
+    Files elsewhere cannot be read by it, as by any session for the location, or for ``base`` above
+    it.
     """
-    bucket, _, prefix = location.removeprefix("s3://").partition("/")
-    keys = {file.removeprefix(f"s3://{bucket}/") for file in files if file.startswith(f"{location}/")}
+    root = base or location
+    bucket, _, prefix = root.removeprefix("s3://").partition("/")
+    keys = {file.removeprefix(f"s3://{bucket}/") for file in files if file.startswith(f"{root}/")}
     arn = f"arn:{partition}:s3:::{_literal(bucket)}"
     patterns = {_literal(file) for file in keys}
     folders = keys
@@ -309,7 +341,7 @@ def narrowest_policy(location: str, files: Sequence[str], partition: str = "aws"
         if any(len(folder) <= len(prefix) for folder in folders):
             break
         patterns = {f"{_literal(folder)}/*" for folder in folders}
-    return _text(session_policy(location, "READ", partition, key))
+    return _text(session_policy(location, "READ", partition, key, base))
 
 
 def _text(policy: dict[str, Any]) -> str:

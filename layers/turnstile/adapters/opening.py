@@ -110,8 +110,14 @@ def events() -> Any:
 
 @cache
 def functions() -> Any:
-    """The client of Lambda."""
+    """The client of Lambda, for invocations that are not waited for."""
     return make_client("lambda", None, attempts=2)
+
+
+@cache
+def answering_functions(read_s: float) -> Any:
+    """The client of Lambda for invocations whose answer is waited for: each is sent once."""
+    return make_client("lambda", None, read_s=read_s)
 
 
 @cache
@@ -124,7 +130,7 @@ def forget_clients() -> None:
     """Forgets all clients of this process, and their common state. Call it before the process
     forks: a connection that two processes share mixes their requests."""
     forget_sessions()
-    for kept in (dynamodb, dynamodb_streams, s3, sts, events, functions, emr_serverless):
+    for kept in (dynamodb, dynamodb_streams, s3, sts, events, functions, answering_functions, emr_serverless):
         kept.cache_clear()
 
 

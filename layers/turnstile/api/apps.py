@@ -113,32 +113,35 @@ def _elsewhere() -> Iterable[Routes]:
     """The routes of the other apps with paths among ours."""
     from turnstile.api.tokens import clients, endpoint
     from turnstile.api.unity import delta_commits, preview_commits
-    from turnstile.api.v1 import commits, load, maintenance, planning, rows
+    from turnstile.api.v1 import branches, commits, load, maintenance, planning, rows
     from turnstile.api.v1.transactions import journal, snapshots
     from turnstile.api.v1.transactions import tables as transactions
 
     return [
-        routes_of(module.routes)
-        for module in (
-            commits,
-            transactions,
-            journal,
-            snapshots,
-            load,
-            maintenance,
-            planning,
-            rows,
-            delta_commits,
-            preview_commits,
-            endpoint,
-            clients,
-        )
+        routes_of(branches.changes),
+        *(
+            routes_of(module.routes)
+            for module in (
+                commits,
+                transactions,
+                journal,
+                snapshots,
+                load,
+                maintenance,
+                planning,
+                rows,
+                delta_commits,
+                preview_commits,
+                endpoint,
+                clients,
+            )
+        ),
     ]
 
 
 def plans(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
     """Returns the app of operations that read all files of a table: maintenance by policy, and
-    plans of scans. Parquet checkpoints need pyarrow, which only this app's function carries."""
+    plans of scans. Parquet checkpoints need pyarrow, which its function carries."""
     from turnstile.api.v1 import maintenance, planning
 
     return App(
@@ -146,6 +149,20 @@ def plans(services: Services | None = None, telemetry: Telemetry | None = None) 
         maintenance.routes,
         planning.routes,
         services=_opener(services, settings.plans, "authorizers", "maintenance_runs", "maintainer"),
+        authentication=authentication(),
+        telemetry=telemetry,
+    )
+
+
+def branches(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
+    """Returns the app that compares, updates and promotes branches. Expectations may need rows of
+    data files, so its function carries pyarrow."""
+    from turnstile.api.v1 import branches
+
+    return App(
+        "branches",
+        branches.changes,
+        services=_opener(services, settings.branches, "open_catalog", "authorizers", "groups"),
         authentication=authentication(),
         telemetry=telemetry,
     )

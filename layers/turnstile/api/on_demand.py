@@ -14,6 +14,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.store.ports import Storages
 
 if TYPE_CHECKING:
+    from turnstile.api.settings import Settings
     from turnstile.catalog.reader import CatalogReader
     from turnstile.catalog.services import CatalogServices
     from turnstile.delta.metadata import MetadataStore
@@ -29,6 +30,7 @@ class Parts(Protocol):
     """The services of a sandbox that it takes."""
 
     world: World
+    settings: Settings
 
     @property
     def open_reader(self) -> CatalogReader: ...
@@ -43,26 +45,32 @@ class Parts(Protocol):
     def publisher(self) -> Publisher: ...
 
 
-class OwnTablesWithParquet:
-    """``BranchTables`` where Parquet can be written. Nothing of it is imported before its first
-    use."""
+class OwnTablesOnDemand:
+    """``BranchTables`` of this process, or by the function that can write Parquet. Nothing of it is
+    imported before its first use."""
 
     def __init__(self, services: Parts) -> None:
         self._services = services
 
     def make_own(self, catalog: str, path: Path) -> Tree:
-        """As ``BranchTables``. Raises UnsupportedTable without pyarrow."""
-        from turnstile.delta.log.parquet import has_parquet
-
-        if not has_parquet():
+        """As ``BranchTables``. Raises UnsupportedTable without pyarrow or such a function."""
+        if self._tables is None:
             raise no_own_log(catalog, path)
         return self._tables.make_own(catalog, path)
 
     @cached_property
-    def _tables(self) -> BranchTables:
+    def _tables(self) -> BranchTables | None:
+        by = self._services
+        if by.settings.branches_function:
+            from turnstile.adapters.branch_tables import OwnTablesByFunction
+
+            return OwnTablesByFunction(by.settings.branches_function, by.open_reader)
+        from turnstile.delta.log.parquet import has_parquet
+
+        if not has_parquet():
+            return None
         from turnstile.branches.tables import OwnTables
 
-        by = self._services
         return OwnTables(by.world, by.open_reader, by.open_catalog.committer, by.metadata, by.publisher)
 
 

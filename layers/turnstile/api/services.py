@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from turnstile.access.authorizer import Guard, Need, Target
 from turnstile.api.http.authorization import Authorizers, guard
 from turnstile.api.http.request import current
-from turnstile.api.on_demand import CheckWithPredicates, OwnTablesWithParquet, check_namespace
+from turnstile.api.on_demand import CheckWithPredicates, OwnTablesOnDemand, check_namespace
 from turnstile.api.settings import Settings
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
@@ -273,7 +273,7 @@ class Services:
 
     @cached_property
     def open_reader(self) -> CatalogReader:
-        return CatalogReader(self.world, CatalogStore(self.world, self.limits.spill, OwnTablesWithParquet(self)))
+        return CatalogReader(self.world, CatalogStore(self.world, self.limits.spill, OwnTablesOnDemand(self)))
 
     @cached_property
     def open_loader(self) -> Loader:
@@ -377,12 +377,12 @@ class Services:
         return self._vendor or VendorByLocation()
 
     def credentials(
-        self, location: str, operation: Operation, files: Sequence[str] = ()
+        self, of: str | TableHead, operation: Operation, files: Sequence[str] = ()
     ) -> tuple[VendedCredentials, ...]:
-        """Returns credentials for a location, or files in it; empty if clients need none here."""
+        """As ``credentials_for``; empty if clients need none here."""
         from turnstile.adapters.credentials import credentials_for
 
-        return credentials_for(self.vendor, location, operation, files)
+        return credentials_for(self.vendor, of, operation, files)
 
     @cached_property
     def clients(self) -> Clients:

@@ -77,7 +77,8 @@ class Settings(msgspec.Struct, frozen=True):
     process sends them; ``metadata_bytes`` the largest metadata file of an Iceberg table that is
     written (None: the limit of an answer of Lambda); ``answer_bytes`` the largest answer to a GET
     of Iceberg's API (None: Lambda's limit); ``looks_at_logs`` whether the log of a table is checked
-    before its first commit of the process.
+    before its first commit of the process; ``branches_function`` the name of the function that
+    gives tables of branches their logs (empty: this process does).
     """
 
     stores: Stores | None = None
@@ -99,6 +100,7 @@ class Settings(msgspec.Struct, frozen=True):
     event_targets: tuple[EventTarget, ...] = ()
     follow_ups: tuple[EventTarget, ...] = ()
     delivers_alone: bool = False
+    branches_function: str = ""
 
 
 # -- of each function -------------------------------------------------------------------------------------------------
@@ -109,14 +111,18 @@ class Settings(msgspec.Struct, frozen=True):
 def commit() -> Settings:
     """Returns the settings of the commit function."""
     backlog_bytes = env.integer("TURNSTILE_BACKLOG_BYTES", ROW_BUDGET, 4_000, ROW_BUDGET)
-    return Settings(stores=stores(), limits=msgspec.structs.replace(limits(), backlog_bytes=backlog_bytes))
+    own = msgspec.structs.replace(limits(), backlog_bytes=backlog_bytes)
+    return Settings(stores=stores(), limits=own, branches_function=branches_function())
 
 
 def catalog() -> Settings:
     """Returns the settings of the catalog function."""
-    return Settings(
-        stores=stores(), lake_root=env.text("TURNSTILE_LAKE_ROOT"), grace=grace(), limits=limits(), vending=vending()
-    )
+    return msgspec.structs.replace(branches(), vending=vending(), branches_function=branches_function())
+
+
+def branches() -> Settings:
+    """Returns the settings of the branches function."""
+    return Settings(stores=stores(), lake_root=env.text("TURNSTILE_LAKE_ROOT"), grace=grace(), limits=limits())
 
 
 def plans() -> Settings:
@@ -136,7 +142,13 @@ def rows() -> Settings:
 
 def iceberg() -> Settings:
     """Returns the settings of the Iceberg function."""
-    return Settings(stores=stores(), lake_root=env.text("TURNSTILE_LAKE_ROOT"), limits=limits(), vending=vending())
+    return Settings(
+        stores=stores(),
+        lake_root=env.text("TURNSTILE_LAKE_ROOT"),
+        limits=limits(),
+        vending=vending(),
+        branches_function=branches_function(),
+    )
 
 
 def tokens() -> Settings:
@@ -243,6 +255,12 @@ def event_targets() -> tuple[EventTarget, ...]:
         return tuple(open_targets(description, env.text("TURNSTILE_EVENT_SECRET", ""), SystemClock()))
     except BadTarget as error:
         raise env.BadSetting(f"TURNSTILE_EVENT_TARGETS: {error}") from None
+
+
+def branches_function() -> str:
+    """Returns the name of the function that gives tables of branches their logs; empty for this
+    process."""
+    return env.text("TURNSTILE_BRANCHES_FUNCTION", "")
 
 
 def follow_ups() -> tuple[EventTarget, ...]:

@@ -29,7 +29,7 @@ from turnstile.catalog.changes.commit import Committer
 from turnstile.catalog.changes.waiting import Edit
 from turnstile.catalog.clone.copies import PastVersions
 from turnstile.catalog.clone.delta import DeltaCopier
-from turnstile.catalog.core.branches import is_inherited, own_table_id
+from turnstile.catalog.core.branches import own_table_id
 from turnstile.catalog.core.entities import BranchOrigin, Table
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.paths import Path, dotted_name
@@ -82,12 +82,10 @@ class OwnTables:
     def make_own(self, catalog: str, path: Path) -> Tree:
         """Returns the tree of a branch in which the table ``path`` has a HEAD of its own; a table
         without a HEAD stays as it is. Raises NotFound, and the errors of a clone."""
-        tree = self._reader.current(catalog)
-        entry = tree.table(path[:-1], path[-1])
-        table = self._reader.store.entity(tree.catalog, entry.obj)
-        assert isinstance(table, Table)
-        if not is_inherited(tree, entry) or table.external is not None:
+        tree, table = self._reader.find_inherited(catalog, path)
+        if table is None:
             return tree
+        entry = tree.table(path[:-1], path[-1])
         base = self._base(tree.catalog)
         own = self._write_log(tree, path, table, base)
 

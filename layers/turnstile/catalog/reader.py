@@ -139,6 +139,15 @@ class CatalogReader:
         ``at``."""
         return self.at(catalog, self._world.refs.read(self.key(catalog)))
 
+    def find_inherited(self, catalog: str, path: Path) -> tuple[Tree, Table | None]:
+        """Returns the current tree of a branch, and the table at ``path`` if it needs a HEAD of its
+        own there: requests as ``current``, and one for the entity when cold. Raises NotFound."""
+        tree = self.current(catalog)
+        entry = tree.table(path[:-1], path[-1])
+        table = self.store.entity(tree.catalog, entry.obj)
+        assert isinstance(table, Table)
+        return tree, table if is_inherited(tree, entry) and table.external is None else None
+
     def at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
         """Returns the tree of a catalog row, authorized: at most one request, and the requests of
         the authorizer. The segment for the look-up of ``path`` is read in the same request. Raises

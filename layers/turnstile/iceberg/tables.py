@@ -13,6 +13,7 @@ import msgspec
 from turnstile.catalog.branches import require_not_of_catalog
 from turnstile.catalog.changes.waiting import Edit, RejectionHandler
 from turnstile.catalog.clone.core import let_go_of
+from turnstile.catalog.core.branches import is_inherited
 from turnstile.catalog.core.entities import (
     ICEBERG_TABLE,
     ICEBERG_VIEW,
@@ -99,6 +100,12 @@ class Tables:
         if self._context.as_of is not None:
             remedy = "read a snapshot of the table in the present catalog"
             raise NotFound("table", dotted_name(catalog, *path), field="table", remedy=remedy)
+        assert entry is not None
+        if not is_inherited(view.tree, entry):
+            return entity
+        own = view.store.make_own(view.tree.catalog, path)  # the catalog's HEAD is not what the branch shows (I28)
+        entity = view.store.entity(own.catalog, own.table(path[:-1], path[-1]).obj)
+        assert isinstance(entity, Table)
         return entity
 
     def create(self, catalog: str, namespace: Path, request: CreateTable) -> LoadedTable:

@@ -273,10 +273,11 @@ class CredentialVendor(Protocol):
     (``adapters/credentials.py``)."""
 
     def vend(
-        self, location: str, operation: Literal["READ", "READ_WRITE"], files: Sequence[str] = ()
+        self, location: str, operation: Literal["READ", "READ_WRITE"], files: Sequence[str] = (), base: str = ""
     ) -> tuple[VendedCredentials, ...]:
         """Credentials for a normalised location; none where none are needed. ``files``: all that
-        the client will read, by which the credentials are narrowed as far as the issuer can. Raises
+        the client will read, by which the credentials are narrowed as far as the issuer can.
+        ``base``: a location above, of which files are read, too. Raises
         StorageFault if the issuer did not give any, PermissionDenied if this deployment vends none
         for such locations.
         """

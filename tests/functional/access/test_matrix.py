@@ -167,7 +167,7 @@ def test_i12_the_table_has_a_row_for_every_route_of_these_functions() -> None:
     assert served - asked == set()
 
 
-@pytest.mark.parametrize("name", ["commit", "catalog", "plans", "ingest"])
+@pytest.mark.parametrize("name", ["commit", "catalog", "plans", "branches", "ingest"])
 def test_i12_every_route_declares_what_it_needs(name: str) -> None:
     module = functions()[name]
     entries = [entry for methods in module.app.routes.values() for entry in methods.values()]

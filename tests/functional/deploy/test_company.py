@@ -42,7 +42,7 @@ def of(stack: Resolved, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_every_role_is_bounded_and_below_the_path(stack: Resolved) -> None:
     roles = dict(of(stack, "AWS::IAM::Role"))
-    assert len(roles) == 14
+    assert len(roles) == 15
     for name, role in roles.items():
         assert (role["PermissionsBoundary"], role["Path"]) == (EVERYTHING["PermissionsBoundary"], "/data/turnstile/"), (
             name
@@ -72,7 +72,7 @@ def test_what_is_stored_is_encrypted_with_the_keys_that_are_given(template: dict
     for _, queue in of(stack, "AWS::SQS::Queue"):
         assert queue["KmsMasterKeyId"] == EVERYTHING["QueuesKey"] and "SqsManagedSseEnabled" not in queue
     logs = dict(of(stack, "AWS::Logs::LogGroup"))
-    assert len(logs) == 15 and {log["KmsKeyId"] for log in logs.values()} == {EVERYTHING["LogsKey"]}
+    assert len(logs) == 16 and {log["KmsKeyId"] for log in logs.values()} == {EVERYTHING["LogsKey"]}
     settings = stack.value(template["Globals"]["Function"])
     assert settings["KmsKeyArn"] == EVERYTHING["EnvironmentKey"]
     assert settings["VpcConfig"] == {

@@ -13,7 +13,7 @@ from turnstile_local.deployment import read_template
 from turnstile_local.errors import StackError
 from turnstile_local.routes import Deployed, make_routes
 
-FUNCTIONS = ("Authorizer", "Catalog", "Commit", "Console", "Iceberg", "Ingest", "Plans", "Tokens")
+FUNCTIONS = ("Authorizer", "Branches", "Catalog", "Commit", "Console", "Iceberg", "Ingest", "Plans", "Tokens")
 
 
 def stack(**parameters: str) -> Deployed:

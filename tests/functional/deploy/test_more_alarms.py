@@ -111,7 +111,7 @@ def test_limits_of_concurrency_are_there_only_when_they_are_given(template: dict
             limited[name.removesuffix("Function")] = given["Ref"]
     assert limited == {
         "Commit": "CommitConcurrency",
-        **dict.fromkeys(("Catalog", "Iceberg", "Plans", "Ingest", "Tokens"), "ApiConcurrency"),
+        **dict.fromkeys(("Catalog", "Iceberg", "Plans", "Branches", "Ingest", "Tokens"), "ApiConcurrency"),
         **dict.fromkeys(("Publish", "Events", "Rows"), "StreamConcurrency"),
     }
 

@@ -23,7 +23,7 @@ from turnstile.api.http.rest import as_http_api
 from turnstile.rights.grants import Principal
 from turnstile_local.deployment import read_template
 
-APPS: Final = ("commit", "catalog", "plans", "ingest", "tokens", "iceberg")
+APPS: Final = ("commit", "catalog", "plans", "branches", "ingest", "tokens", "iceberg")
 PRIVATE: Final = {
     "LakeRoot": "s3://lake/w",
     "Exposure": "private",

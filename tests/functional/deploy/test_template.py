@@ -30,6 +30,7 @@ FUNCTIONS = {
     "EventsFunction": ("events", "app.on_refs"),
     "MaintainFunction": ("maintain", "app.maintain"),
     "PlansFunction": ("plans", "app.app"),
+    "BranchesFunction": ("branches", "app.handle"),
     "IngestFunction": ("ingest", "app.app"),
     "RowsFunction": ("rows", "app.on_batch"),
     "SweepFunction": ("gc", "app.sweep"),
@@ -108,7 +109,9 @@ def test_alarms_know_every_function_that_is_always_there(template: dict[str, Any
         for dimension in alarm.get("Dimensions", ())
         if isinstance(dimension["Value"], dict)
     ]
-    assert named - set(watched) == {"CatalogFunction", "PlansFunction", "IngestFunction"}, "which ApiFailures shows"
+    assert named - set(watched) == {"CatalogFunction", "PlansFunction", "BranchesFunction", "IngestFunction"}, (
+        "which ApiFailures shows"
+    )
 
 
 def test_sizes_of_an_index_have_the_bounds_that_functions_check(
@@ -131,7 +134,7 @@ def test_sizes_of_an_index_have_the_bounds_that_functions_check(
 def test_time_limits_grow_outwards(resources: dict[str, Any]) -> None:
     integrations = of_type(resources, "AWS::ApiGatewayV2::Integration")
     functions = of_type(resources, "AWS::Serverless::Function")
-    for name in ("CommitFunction", "CatalogFunction", "IngestFunction", "TokensFunction"):
+    for name in ("CommitFunction", "CatalogFunction", "BranchesFunction", "IngestFunction", "TokensFunction"):
         gateway = integrations[name.replace("Function", "Integration")]["TimeoutInMillis"] / 1000
         assert functions[name]["Timeout"] < gateway < 30
 

@@ -25,8 +25,8 @@ PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
 CONSOLE = {"GET /ui", "GET /ui/{proxy+}"}
 """Files of a page, which hold no data."""
 ASKED_OVER_HTTP = {
-    "CommitFunction", "CatalogFunction", "PlansFunction", "IngestFunction", "IcebergFunction", "TokensFunction",
-    "AuthorizerFunction",
+    "CommitFunction", "CatalogFunction", "PlansFunction", "BranchesFunction", "IngestFunction", "IcebergFunction",
+    "TokensFunction", "AuthorizerFunction",
 }  # fmt: skip
 
 
@@ -122,7 +122,9 @@ def test_i12_the_open_routes_are_those_that_the_tokens_app_answers_without_a_tok
     app = function("tokens").app
     public = {f"{method} {path}" for path, methods in app.routes.items() if path in app.public for method in methods}
     assert public == PUBLIC == {route.key for route in routes() if route.open} - CONSOLE
-    assert all(not function(name).app.public for name in ("commit", "catalog", "plans", "ingest", "iceberg"))
+    assert all(
+        not function(name).app.public for name in ("commit", "catalog", "plans", "branches", "ingest", "iceberg")
+    )
 
 
 def test_i12_the_console_is_a_choice_and_its_function_holds_no_secret_and_reads_no_row(

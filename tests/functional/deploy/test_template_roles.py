@@ -31,16 +31,19 @@ LOG = {"CreateLogStream", "PutLogEvents"}
 EXPECTED: dict[str, dict[str, set[str]]] = {
     "CommitRole": {
         "CommitLog": LOG,
+        "BranchesFunction": {"InvokeFunction"},
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
     },
     "CatalogRole": {
         "CatalogLog": LOG,
+        "BranchesFunction": {"InvokeFunction"},
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "DeleteItem", "Query"},
     },
     "IcebergRole": {
         "IcebergLog": LOG,
+        "BranchesFunction": {"InvokeFunction"},
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem"},
         "ObjsTable": READ | {"BatchWriteItem", "DeleteItem", "Query"},
     },
@@ -77,13 +80,20 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable": READ | {"PutItem", "UpdateItem"},
         "ObjsTable": READ | {"Query"},
     },
+    "BranchesRole": {
+        "BranchesLog": LOG,
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem"},
+    },
     "IngestRole": {
         "IngestLog": LOG,
+        "BranchesFunction": {"InvokeFunction"},
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
     },
     "RowsRole": {
         "RowsLog": LOG,
+        "BranchesFunction": {"InvokeFunction"},
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
     },
@@ -119,13 +129,15 @@ MANAGED = {
     "EventsRole": {"NoClients"},
     "MaintainRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "PlansRole": {"LakeReader", "NoClients"},
+    "BranchesRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "IngestRole": {"LakeReader", "DataWriter", "TableCreator", "NoClients"},
     "RowsRole": {"LakeReader", "DataWriter", "RefusedRowsWriter", "NoClients"},
     "SweepRole": {"LakeReader", "LogWriter", "LogCopier", "NoClients"},
     "CollectRole": {"LakeReader", "MetadataWriter", "ManifestWriter", "LakeCleaner", "NoClients"},
 }
 ENCRYPTERS = {
-    "CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "IngestRole", "RowsRole", "SweepRole",
+    "CommitRole", "CatalogRole", "IcebergRole", "PublishRole", "MaintainRole", "BranchesRole", "IngestRole", "RowsRole",
+    "SweepRole",
     "CollectRole",
 }  # fmt: skip
 """The roles that write files of a lake, which may be encrypted with a key of the customer's."""
@@ -173,6 +185,7 @@ CHANGED = {
         "follow-ups",
     },
     "PlansRole": {"runs of a table"},
+    "BranchesRole": ROWS.keys() - {"client"},
     "IngestRole": {"table", "catalog", "request", "staging", "location", "external"},
     "RowsRole": {"table", "catalog", "request", "staging", "location", "external"},
     "SweepRole": {"table", "attention"},

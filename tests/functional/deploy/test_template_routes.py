@@ -32,7 +32,7 @@ def documented() -> dict[str, str]:
     return found
 
 
-APPS = ("commit", "catalog", "plans", "ingest", "tokens", "iceberg")
+APPS = ("commit", "catalog", "plans", "branches", "ingest", "tokens", "iceberg")
 
 
 def served() -> dict[str, str]:

@@ -6,14 +6,16 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.support.fakes.storage import FakeClock, FakeIds
-from tests.support.unity import V1, Unity
+from tests.support.unity import V1, B, Unity
 from turnstile.adapters.credentials import (
     MAX_POLICY,
     StaticCredentials,
@@ -25,7 +27,10 @@ from turnstile.adapters.credentials import (
     session_name,
     session_policy,
 )
+from turnstile.catalog.core.branches import base_location
+from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StorageFault
+from turnstile.store.ports import VendedCredentials
 
 PLACE = "s3://lake/main/sales/t1"
 ROLE = "arn:aws:iam::1:role/x"
@@ -216,7 +221,8 @@ def test_a_session_is_of_the_partition_that_its_role_is_in() -> None:
         StsCredentialVendor(assume, "arn:aws-cn:iam::1:role/x", FakeClock(), FakeIds()).vend(PLACE, "READ")
     table = "arn:aws-cn:s3:::lake/main/sales/t1"
     resources = [one["Resource"] for one in json.loads(asked[0]["Policy"])["Statement"]]
-    assert resources == ["arn:aws-cn:s3:::lake", [table, f"{table}/*"]]
+    branches = "arn:aws-cn:s3:::*/_branches/*/_delta_log/*"
+    assert resources == ["arn:aws-cn:s3:::lake", [table, f"{table}/*"], branches]
 
 
 def test_without_an_issuer_there_are_no_keys() -> None:
@@ -325,3 +331,110 @@ def test_i12_an_audit_finds_a_principal_by_the_name_of_its_sessions_which_no_oth
 )
 def test_clients_get_the_address_of_the_store(environment: dict[str, str], place: dict[str, str]) -> None:
     assert place_of_s3(environment) == place
+
+
+BASE = PLACE
+BRANCH = f"{BASE}/_branches/11111111-1111-4111-8111-111111111111"
+
+
+@pytest.mark.parametrize("operation", ["READ", "READ_WRITE"])
+def test_i12_keys_of_a_branchs_table_read_files_of_the_catalogs_and_change_their_own_folder_alone(
+    operation: Literal["READ", "READ_WRITE"],
+) -> None:
+    policy = session_policy(BRANCH, operation, base=BASE)
+    folder = f"{LAKE}/main/sales/t1"
+    own = f"{folder}/_branches/11111111-1111-4111-8111-111111111111"
+    other = f"{folder}/_branches/22222222-2222-4222-8222-222222222222"
+    log = "_delta_log/00000000000000000001.json"
+    for file in (f"{folder}/part-0.parquet", f"{other}/promoted.parquet", f"{own}/part-1.parquet", f"{own}/{log}", own):
+        assert opens(policy, "s3:GetObject", file)
+    assert not opens(policy, "s3:GetObject", f"{folder}/{log}"), "it has the names of files that came after the base"
+    assert not opens(policy, "s3:GetObject", f"{LAKE}/main/sales/t12/part-0.parquet")
+    for prefix in ("main/sales/t1/", "main/sales/t1/_branches/", "main/sales/t1/_branches/2", "main/sales/"):
+        assert not opens(policy, "s3:ListBucket", LAKE, prefix), "others are read by name alone"
+    assert opens(policy, "s3:ListBucket", LAKE, f"{own.removeprefix(LAKE + '/')}/_delta_log/")
+    for action in ("s3:PutObject", "s3:DeleteObject"):
+        for file in (f"{folder}/x.parquet", f"{folder}/{log}", f"{other}/x.parquet", f"{other}/{log}"):
+            assert not opens(policy, action, file)
+        assert opens(policy, action, f"{own}/x.parquet") == (operation == "READ_WRITE")
+    assert opens(policy, "s3:PutObject", f"{own}/{log}") == (operation == "READ_WRITE")
+    assert not opens(policy, "s3:DeleteObject", f"{own}/{log}")
+
+
+def test_i12_keys_of_the_catalogs_table_read_and_delete_what_was_promoted_and_write_nothing_for_a_branch() -> None:
+    branch = f"{LAKE}/main/sales/t1/_branches/22222222-2222-4222-8222-222222222222"
+    log = f"{branch}/_delta_log/00000000000000000001.json"
+    read = session_policy(BASE, "READ")
+    write = session_policy(BASE, "READ_WRITE")
+    for policy in (read, write):
+        assert opens(policy, "s3:GetObject", f"{branch}/promoted.parquet")
+        assert not opens(policy, "s3:GetObject", log)
+        assert not opens(policy, "s3:PutObject", f"{branch}/promoted.parquet")
+        for action in ("s3:PutObject", "s3:DeleteObject"):
+            assert not opens(policy, action, log)
+    assert opens(write, "s3:DeleteObject", f"{branch}/promoted.parquet"), "for VACUUM"
+    assert not opens(read, "s3:DeleteObject", f"{branch}/promoted.parquet")
+
+
+def test_a_table_below_a_folder_of_the_same_name_is_written_as_any_other() -> None:
+    policy = session_policy("s3://lake/_branches/t", "READ_WRITE")
+    for action in ("s3:GetObject", "s3:PutObject", "s3:DeleteObject"):
+        assert opens(policy, action, f"{LAKE}/_branches/t/x")
+
+
+class Asked:
+    """A vendor of keys that keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+
+    def vend(
+        self, location: str, operation: Literal["READ", "READ_WRITE"], files: Sequence[str] = (), base: str = ""
+    ) -> tuple[VendedCredentials, ...]:
+        self.asked.append((location, operation, base))
+        return (VendedCredentials(location, operation, 1, {"s3.access-key-id": "a", "s3.secret-access-key": "s"}),)
+
+
+def test_i12_every_route_asks_for_keys_of_a_branchs_table_with_the_catalogs_folder() -> None:
+    vendor = Asked()
+    unity = Unity(vendor)
+    unity.create("t1")
+    assert unity.cold.post("/v1/catalogs/main/branches", {"name": "dev"}).status == 201
+    shown = unity.cold.get(f"{B}/tables/main@dev.sales.t1").json
+    location = shown["storage_location"]
+    base = unity.cold.get(f"{B}/tables/main.sales.t1").json["storage_location"]
+    assert location == f"{base}/_branches/{shown['table_id']}"
+    vendor.asked.clear()
+    for operation in ("READ", "READ_WRITE"):
+        path = f"{B}/delta/v1/catalogs/main@dev/schemas/sales/tables/t1/credentials"
+        assert unity.cold.get(path, operation=operation).status == 200
+        body = {"table_id": shown["table_id"], "operation": operation}
+        assert unity.cold.post(f"{B}/temporary-table-credentials", body).status == 200
+        assert vendor.asked == [(location, operation, base)] * 2
+        vendor.asked.clear()
+    body = {"table_id": unity.cold.get(f"{B}/tables/main.sales.t1").json["table_id"], "operation": "READ"}
+    assert unity.cold.post(f"{B}/temporary-table-credentials", body).status == 200
+    assert vendor.asked == [(base, "READ", "")]
+
+
+def test_i12_a_location_that_a_client_has_chosen_opens_nothing_above_it() -> None:
+    """An imported table has its own uuid from its log, and lies where the client says."""
+    head = TableHead.from_row(
+        new_head_row(
+            key="table/1", table_id=BRANCH.rpartition("/")[2], catalog="main@dev", name="main@dev.sales.t",
+            metadata="m", location=BRANCH, version=0, ict=1, row_hwm=None, created=1, managed=False,
+        )
+    )  # fmt: skip
+    assert base_location(head) == ""
+    assert base_location(msgspec.structs.replace(head, managed=True)) == BASE
+    assert base_location(msgspec.structs.replace(head, managed=True, catalog="main")) == ""
+    assert base_location(msgspec.structs.replace(head, managed=True, location=f"{BASE}/_branches/x")) == ""
+
+
+def test_keys_that_read_name_the_folder_of_all_files_and_keys_that_write_the_one_to_write_in() -> None:
+    vendor = StsCredentialVendor(Sts(), ROLE, FakeClock(), FakeIds())
+    (read,), (write,) = (vendor.vend(BRANCH, operation, (), BASE) for operation in ("READ", "READ_WRITE"))
+    assert (read.prefix, write.prefix) == (BASE, BRANCH)
+    text = narrowest_policy(BRANCH, [f"{BASE}/a.parquet", f"{BRANCH}/b.parquet"], base=BASE)
+    (statement,) = json.loads(text)["Statement"]
+    assert [file.rpartition("/")[2] for file in statement["Resource"]] == ["b.parquet", "a.parquet"]

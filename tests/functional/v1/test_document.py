@@ -66,7 +66,7 @@ def test_every_description_is_referred_to() -> None:
             assert f'"#/components/{kind}/{name}"' in text, f"{kind}/{name}"
 
 
-@pytest.mark.parametrize("name", ["commit", "catalog", "plans", "ingest"])
+@pytest.mark.parametrize("name", ["commit", "catalog", "plans", "branches", "ingest"])
 def test_the_handlers_serve_exactly_what_is_described(name: str) -> None:
     described = {f"{one.method} {one.path}" for one in operations().values() if one.function == name}
     assert described == routes_of(name)

@@ -46,7 +46,7 @@ EXTERNAL = "s3://other/e1"
 def functions() -> dict[str, Function]:
     """The functions, as they are deployed with these users."""
     tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
-    names = ("commit", "catalog", "plans", "ingest", "rows")
+    names = ("commit", "catalog", "plans", "branches", "ingest", "rows")
     return {name: Function(name, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens) for name in names}
 
 
@@ -95,6 +95,7 @@ class Realm:
         """Sandboxes that know nothing yet."""
         functions()["commit"].use_world(self.world)
         functions()["plans"].use_world(self.world)
+        functions()["branches"].use_world(self.world, lake_root=LAKE)
         functions()["ingest"].use_world(self.world)
         functions()["rows"].use_world(self.world, lake_root=LAKE)
         functions()["catalog"].use_world(self.world, vendor=self._vendor, lake_root=LAKE)

@@ -132,7 +132,7 @@ class Paths:
         """All of them; the paths that collect come first, while there is little to look at."""
         for run in (
             self.collect, self.collect_iceberg, self.sweep, self.cold_starts, self.operations, self.awaited,
-            self.large_groups, self.large_commits,
+            self.large_groups, self.large_commits, self.branches,
             self.iceberg, self.iceberg_merges, self.ingest, self.rows, self.tokens, self.publish, self.events,
             self.maintain, self.index, self.large_objs,
         ):  # fmt: skip
@@ -143,11 +143,11 @@ class Paths:
 
     def cold_starts(self) -> None:
         """Each function reads its secrets, from either kind of place."""
-        for name in ("commit", "catalog", "iceberg", "tokens", "plans", "ingest", "authorizer"):
+        for name in ("commit", "catalog", "iceberg", "tokens", "plans", "branches", "ingest", "authorizer"):
             with self._recorder.acting(f"{name.capitalize()}Function"):
                 clients.read_secret(self._stack.parameters["Secret"])
-        of_lake = ("commit", "catalog", "iceberg", "publish", "maintain", "plans", "ingest", "rows", "sweep", "collect")
-        for name in of_lake:
+        reading = ("commit", "catalog", "iceberg", "publish", "maintain", "plans", "branches", "ingest", "rows")
+        for name in (*reading, "sweep", "collect"):
             with self._recorder.acting(f"{name.capitalize()}Function"):
                 clients.read_secret(self._stack.parameters["LakeSecret"])
 
@@ -520,6 +520,68 @@ class Paths:
                 assert answer.status < 500, answer.text
             with self.path("authorizer"), self._recorder.acting("AuthorizerFunction"):
                 here.authorizer.authorize({"identitySource": [f"Bearer {trusted.token()}"]}, None)
+
+    # -- branches -----------------------------------------------------------------------------------------------------
+
+    def branches(self) -> None:
+        """Each function that finds tables by name asks for the log of a branch's table."""
+        realm = access.Realm()
+        iceberg = iceberg_realm.guarded()
+        branches = self._stack.value({"Fn::GetAtt": ["BranchesFunction", "Arn"]})
+        for name in ("commit", "catalog", "ingest", "rows"):
+            access.functions()[name].use_world(realm.world, lake_root=access.LAKE, branches_function=branches)
+        iceberg.use_world(realm.world, lake_root=access.LAKE, branches_function=branches)
+        here = access.functions()["branches"]
+        answers: list[dict[str, Any]] = []
+
+        def invoke(payload: bytes) -> bytes:
+            answers.append(here.handle(json.loads(payload), None))
+            return json.dumps(answers[-1]).encode()
+
+        self._recorder.invoke = invoke
+        realm.grant("catalog", "main", "rows", "USE CATALOG", "USE SCHEMA", "MODIFY", "SELECT")
+        self._large_own_table(realm)
+        planned = f"{DELTA_PREFIX}/v1/main@iceberg/namespaces/sales/tables/t1/plan"
+        asked: dict[str, Callable[[], object]] = {
+            "commit": lambda: realm.must("GET", "/v1/catalogs/main@commit/namespaces/sales/tables/t1"),
+            "catalog": lambda: realm.must("GET", f"{B}/tables/main@catalog.sales.t1"),
+            "iceberg": lambda: Http(iceberg.app, "root").post(planned, {}),
+            "ingest": lambda: realm.ask(
+                "root", "POST", "/v1/catalogs/main@ingest/namespaces/sales/tables/t1/rows", [{"id": 1}]
+            ),
+            "rows": lambda: self._deliver(message("9", [{"id": 1}], table="main@rows.sales.t1")),
+        }
+        for name, ask in asked.items():
+            realm.must("POST", "/v1/catalogs/main/branches", {"name": name})
+            with self.path(f"branches: a table for the function {name}"):
+                ask()
+                assert answers.pop()["head"]
+        dev = realm.must("GET", "/v1/catalogs/main@commit/namespaces/sales/tables/t1").json
+        for id, txn in ((dev["table_id"], "mine"), (realm.table, "theirs")):
+            content = delta.lines(
+                delta.info(txn, realm.world.clock.now_ms(), isBlindAppend=True), delta.add(f"{txn}.parquet")
+            )
+            body = {"version": dev["latest"] + 1, "inline": {"content": content.decode()}}
+            realm.must("POST", f"/v1/tables/{id}/commits", body)
+        for method, tail in (("GET", "diff"), ("POST", "update"), ("POST", "promote")):
+            with self.path(f"branches: {tail}"):
+                realm.must(method, f"/v1/catalogs/main/branches/commit/{tail}", {} if tail == "promote" else None)
+
+    def _large_own_table(self, realm: access.Realm) -> None:
+        """The log of a branch's table has a checkpoint in parts, which another request has written
+        meanwhile."""
+        for number in range(5):
+            added = (delta.add(f"{number}-{n}-{uuid.uuid4()}.parquet") for n in range(100))
+            content = delta.lines(delta.info(f"large-{number}", realm.world.clock.now_ms(), isBlindAppend=True), *added)
+            body = {"version": number + 2, "inline": {"content": content.decode()}}
+            realm.must("POST", f"/v1/tables/{realm.table}/commits", body)
+        realm.must("POST", "/v1/catalogs/main/branches", {"name": "large"})
+        with self.path("branches: a large checkpoint that is there already"), pytest.MonkeyPatch.context() as patch:
+            for module in ("store.ports", "delta.commits", "adapters.s3"):
+                patch.setattr(f"turnstile.{module}.PIECE_BYTES", 16 * 1024)
+            self._recorder.overtaken["CompleteMultipartUpload"] = lambda: None
+            realm.must("GET", "/v1/catalogs/main@large/namespaces/sales/tables/t1")
+            assert not self._recorder.overtaken, "no file was written in parts"
 
     # -- the stream ---------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ def plan_delta_scan(prefix: str, namespace: str, table: str) -> dict[str, Any]:
     page = services().delta_scans.plan_plain_files(entity, request)
     note(files=len(page.tasks.file_scan_tasks))
     files = [task["data-file"]["file-path"] for task in page.tasks.file_scan_tasks]
-    vended = services().credentials(services().delta_scans.head(entity).location, "READ", files) if files else ()
+    vended = services().credentials(services().delta_scans.head(entity), "READ", files) if files else ()
     credentials = responses.Credentials(
         vended, responses.credentials_path(prefix, requests.namespace(namespace), entity.name)
     )

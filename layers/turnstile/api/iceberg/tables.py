@@ -313,5 +313,5 @@ def credentials_of(
 def _credentials_of_delta(table: Table, prefix: str, namespace: str, by: Guard) -> Credentials:
     if not by.may(read_table):
         return Credentials()
-    vended = services().credentials(services().delta_scans.head(table).location, "READ")
+    vended = services().credentials(services().delta_scans.head(table), "READ")
     return Credentials(vended, responses.credentials_path(prefix, requests.namespace(namespace), table.name))

@@ -59,8 +59,10 @@ def _rules_to_write() -> tuple[Rule, ...]:
 def table_credentials(catalog: str, schema: str, table: str) -> responses.Credentials:
     operation = _operation(("READ", "READ_WRITE"))
     entry = services().loader.find(*requests.find_table(catalog, schema, table))
-    location = entry.table.location if isinstance(entry, RegisteredTable) else require_no_clone(entry).location
-    return _credentials(location, operation)
+    if isinstance(entry, RegisteredTable):
+        return _credentials(entry.table.location, operation)
+    vended = services().credentials(require_no_clone(entry), _OPERATIONS[operation][0])
+    return responses.Credentials(responses.credentials(vended))
 
 
 @routes.route(DELTA + "/staging-tables/{table_id}/credentials", methods=["GET"])
@@ -96,9 +98,11 @@ def temporary_table_credentials() -> older_api.TemporaryCredentials:
     row = rows.get(space.table(table_id)) or rows.get(space.external(table_id))
     if row is None or require_readable(row).get("state") == "dropped":
         raise NotFound("table", table_id, field="table_id")
-    if "state" in row:
-        require_no_clone(TableHead.from_row(row))
-    return older_api.credentials(services().credentials(row["location"], request.operation), row["location"])
+    location = row["location"]
+    if "state" not in row:
+        return older_api.credentials(services().credentials(location, request.operation), location)
+    head = require_no_clone(TableHead.from_row(row))
+    return older_api.credentials(services().credentials(head, request.operation), location)
 
 
 @routes.route(PREFIX + "/temporary-path-credentials", methods=["POST"])

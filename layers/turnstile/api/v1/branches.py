@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from turnstile.branches.update import Updated, Updater
 
 routes = Blueprint(__name__)
+changes = Blueprint(f"{__name__}.changes")
+"""Routes that compare the content of tables, which may be read from files of Parquet."""
 
 BRANCHES = CATALOG + "/branches"
 BRANCH = BRANCHES + "/{branch}"
@@ -129,14 +131,14 @@ def drop_branch(catalog: str, branch: str) -> None:
     once(name, lambda by: by.branches.drop(name, branch), lambda *_: None)
 
 
-@routes.route(BRANCH + "/diff", methods=["GET"])
+@changes.route(BRANCH + "/diff", methods=["GET"])
 @needs((use_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def diff_branch(catalog: str, branch: str) -> BranchChanges:
     Query()
     return _promoter(services().catalog).changes(check_identifier(catalog, "catalog"), branch)
 
 
-@routes.route(BRANCH + "/checks", methods=["POST"])
+@changes.route(BRANCH + "/checks", methods=["POST"])
 @needs((use_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def record_branch_checks(catalog: str, branch: str) -> BranchChecks:
     from turnstile.branches.records import BranchFindings
@@ -146,7 +148,7 @@ def record_branch_checks(catalog: str, branch: str) -> BranchChecks:
     return _promoter(services().catalog).record(name, branch, request.state, request.findings)
 
 
-@routes.route(BRANCH + "/update", methods=["POST"])
+@changes.route(BRANCH + "/update", methods=["POST"])
 @needs((branch_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def update_branch(catalog: str, branch: str) -> Updated:
     from turnstile.branches.update import Updated
@@ -160,7 +162,7 @@ def update_branch(catalog: str, branch: str) -> Updated:
     )
 
 
-@routes.route(BRANCH + "/promote", methods=["POST"])
+@changes.route(BRANCH + "/promote", methods=["POST"])
 @needs((use_catalog, catalog_of_path), (manage_branch, branch_of_path))
 def promote_branch(catalog: str, branch: str) -> Promoted:
     from turnstile.branches.promotion import Promoted

@@ -19,8 +19,9 @@ from turnstile.catalog.core.entities import TABLE, BranchOrigin, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name
 from turnstile.catalog.core.tree import Tree
+from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
-from turnstile.store.core.locations import branch_location
+from turnstile.store.core.locations import branch_location, split_location
 from turnstile.store.core.names import BRANCH_SIGN, NAME_BYTES_MAX, branched_catalog, is_branch, is_identifier
 from turnstile.store.core.rows import ENTITY_PREFIX
 
@@ -43,7 +44,7 @@ class BranchTables(Protocol):
 def no_own_log(catalog: str, path: Path) -> UnsupportedTable:
     """The refusal of a branch's table for which no log can be written here."""
     problem = f"'{dotted_name(catalog, *path)}' has no log of its own yet, and none can be written here"
-    return UnsupportedTable(problem, field="table", remedy="use branches of Delta tables with a server")
+    return UnsupportedTable(problem, field="table", remedy="tell the operator: pyarrow is missing here")
 
 
 class InheritedTable(Exception):
@@ -87,6 +88,14 @@ def own_table_id(tree: Tree, table: Table) -> str:
     listed it before know it."""
     incarnation = tree.commit.incarnation or tree.catalog.lower()
     return str(uuid.uuid5(_NO_TABLE, f"{incarnation}/{table.table_id}"))
+
+
+def base_location(head: TableHead) -> str:
+    """Returns the location of the catalog's table whose files the log of a branch's table names;
+    empty for any other table, also for one at a location that a client has chosen."""
+    root, _ = split_location(head.location)
+    is_own = head.managed and is_branch(head.catalog) and head.location == branch_location(root, head.table_id)
+    return root if is_own else ""
 
 
 def shown_table(tree: Tree, entry: IndexEntry, table: Table) -> Table:

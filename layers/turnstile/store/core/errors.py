@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -123,6 +123,22 @@ class TurnstileError(Exception):
     def public_message(self) -> str:
         """The message for any caller, also inside another error or a stored reason."""
         return self.message
+
+
+def record_of(error: TurnstileError) -> dict[str, Any]:
+    """Returns an error as a JSON-compatible record, for another process of this release
+    (``error_of``)."""
+    kind = next(each for each in type(error).__mro__ if each.__module__ == __name__)
+    members = {**vars(error), "type": error.type}
+    return {"class": kind.__name__, "members": members}
+
+
+def error_of(record: Mapping[str, Any]) -> TurnstileError:
+    """Returns the error of a record: of the same class, with the same members."""
+    kind: type[TurnstileError] = globals()[record["class"]]
+    error = kind.__new__(kind, record["members"]["message"])
+    vars(error).update(record["members"], type=ErrorType(record["members"]["type"]))
+    return error
 
 
 def first_of(texts: Sequence[str], most: int = 3) -> str:
