@@ -112,6 +112,14 @@ def test_i28_numbers_that_break_an_expectation_refuse_and_may_be_corrected(
     assert site.promote().status == 200
 
 
+def test_i28_what_may_stay_unchecked_is_refused_once_a_record_says_that_it_is_broken(site: Site) -> None:
+    site.expect(**{f"{name}.unchecked": "allow" for name in RULES})
+    assert {(each["outcome"], each["refuses"]) for each in site.diff()["checks"]} >= {("unchecked", False)}
+    assert site.record(finding("positive", broken=1)).status == 200
+    refuses = {each["refuses"] for each in site.diff()["checks"] if each["outcome"] == "broken"}
+    assert refuses == {True}
+
+
 def test_i28_another_state_has_no_record(site: Site) -> None:
     state = site.diff()["state"]
     assert site.record(*GOOD).status == 200
