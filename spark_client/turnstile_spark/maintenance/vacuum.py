@@ -218,8 +218,8 @@ class _Run:
         return sized.select("path", self._full("full").alias("full"), "length")
 
     def _promoted_files(self, first: int, before_ms: int) -> DataFrame:
-        """Files of branches, older than ``before_ms``, that commits up to version ``first`` removed.
-        All others in these folders belong to branches, or are in use."""
+        """Files of branches, older than ``before_ms``, that commits up to version ``first``
+        removed. All others in these folders belong to branches, or are in use."""
         commits = [path for _, path in self._commits(0, first)]
         removed = self._removed_by(commits).where(F.col("path").startswith(_BRANCHES + "/")).localCheckpoint()
         folder = self._jvm.new("org.apache.hadoop.fs.Path", f"{self._base}/{_BRANCHES}")

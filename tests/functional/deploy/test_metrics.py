@@ -168,7 +168,7 @@ def test_every_function_has_that_level_in_what_cloudformation_gets() -> None:
         for name, resource in translated(template).items()
         if resource["Type"] == "AWS::Lambda::Function"
     }
-    assert len(functions) == 14
+    assert len(functions) == 15
     for name, config in functions.items():
         assert config.keys() == {"LogFormat", "ApplicationLogLevel", "SystemLogLevel", "LogGroup"}, name
 
