@@ -84,9 +84,16 @@ def test_i28_keys_of_a_branchs_table_read_the_files_of_its_base_and_write_those_
     branch = stored.place.fresh("dev")
     stored.place.ask("POST", "/v1/catalogs/main/branches", {"name": branch})
     dev = f"main@{branch}"
+    stored.clients.seen.clear()
     assert db.ids(table, dev) == [1]
     db.append(table, 2, dev)
-    assert (db.ids(table, dev), db.ids(table)) == ([1, 2], [1])
+    assert db.ids(table, dev) == [1, 2]
+    outside = {request for request in stored.clients.seen if "_branches" not in request}
+    assert outside and all(
+        request.startswith(("GET ", "HEAD ")) and request.endswith(".parquet") and "_delta_log" not in request
+        for request in outside
+    ), "which is what the keys open (ADR 85)"
+    assert db.ids(table) == [1]
     stored.place.ask("POST", f"/v1/catalogs/main/branches/{branch}/promote", {})
     assert db.ids(table) == [1, 2]
 
