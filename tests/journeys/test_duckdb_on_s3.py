@@ -51,17 +51,17 @@ class Duck:
         self._stored = stored
         self._authority = amazon.authority
 
-    def run(self, statement: str) -> list[Any]:
+    def run(self, statement: str, catalog: str = "main") -> list[Any]:
         with duck.connect(self._stored.place.work) as db:
             db.execute(f"SET ca_cert_file = '{self._authority}'")
-            duck.attach(db, self._stored.place)  # type: ignore[arg-type]
+            duck.attach(db, self._stored.place, catalog=catalog)  # type: ignore[arg-type]
             return db.execute(statement).fetchall()
 
-    def ids(self, name: str) -> list[int]:
-        return sorted(id for (id,) in self.run(f"SELECT id FROM lake.default.{name}"))
+    def ids(self, name: str, catalog: str = "main") -> list[int]:
+        return sorted(id for (id,) in self.run(f"SELECT id FROM lake.default.{name}", catalog))
 
-    def append(self, name: str, id: int) -> None:
-        self.run(f"INSERT INTO lake.default.{name} (id) VALUES ({id})")
+    def append(self, name: str, id: int, catalog: str = "main") -> None:
+        self.run(f"INSERT INTO lake.default.{name} (id) VALUES ({id})", catalog)
 
 
 @pytest.fixture
@@ -76,6 +76,26 @@ def table(stored: Stored) -> str:
     with stored.lake() as lake:
         lake.create(f"default.{name}", SCHEMA).append(rows([1]))
     return name
+
+
+def test_i28_keys_of_a_branchs_table_read_the_files_of_its_base_and_write_those_of_the_branch(
+    stored: Stored, db: Duck, table: str
+) -> None:
+    branch = stored.place.fresh("dev")
+    stored.place.ask("POST", "/v1/catalogs/main/branches", {"name": branch})
+    dev = f"main@{branch}"
+    stored.clients.seen.clear()
+    assert db.ids(table, dev) == [1]
+    db.append(table, 2, dev)
+    assert db.ids(table, dev) == [1, 2]
+    outside = {request for request in stored.clients.seen if "_branches" not in request}
+    assert outside and all(
+        request.startswith(("GET ", "HEAD ")) and request.endswith(".parquet") and "_delta_log" not in request
+        for request in outside
+    ), "which is what the keys open (ADR 85)"
+    assert db.ids(table) == [1]
+    stored.place.ask("POST", f"/v1/catalogs/main/branches/{branch}/promote", {})
+    assert db.ids(table) == [1, 2]
 
 
 @pytest.mark.slow
