@@ -381,7 +381,9 @@ MODULES: Final = {
         ("functional/access/test_promotion_rights.py",), writes=False, decides=True
     ),
     "turnstile.branches.core.differences": Mutated(("functional/branches",), writes=False, decides=True),
-    "turnstile.catalog.core.branches": Mutated(("functional/branches",), writes=False, decides=True, guards=True),
+    "turnstile.catalog.core.branches": Mutated(
+        ("functional/branches", "functional/unity/test_credentials.py"), writes=False, decides=True, guards=True
+    ),
     "turnstile.branches.commits": Mutated(("unit/branches/test_promotion_reads.py",), writes=False, decides=True),
     "turnstile.branches.comparison": Mutated(
         ("functional/branches", "unit/branches/test_promotion_reads.py"), writes=False, decides=True, guards=True

@@ -32,7 +32,7 @@ def open_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MODULES: Final = {
     "authorizer": 28,
-    "branches": 200,
+    "branches": 179,
     "catalog": 249,
     "commit": 128,
     "events": 140,
