@@ -8,7 +8,7 @@ fewer than the first.
 
     create      the request that makes the branch
     promote     the request that promotes it
-    commit      a commit of one table, for comparison
+    commit      a commit of one table beside the same readers, for comparison
     mixed       pairs of reads in which a reader saw the first table with a promotion and the second
                 one without it
 """
@@ -126,13 +126,13 @@ def heat(server: Server, ids: dict[str, str], options: argparse.Namespace, engin
         process.start()
     ready.wait()
     took = [promotion(server, list(ids), options.iceberg, engines) for _ in range(options.rounds)]
+    alone = create(server.url, server.token, f"c{uuid.uuid4().hex[:10]}").table_id
+    connection = Connection(server.port)  # the other was idle
+    commits = [commit(connection, alone, version) for version in range(1, 41)]
     stop.set()
     seen = [queue.get() for _ in processes]
     for process in processes:
         process.join()
-    connection = Connection(server.port)  # the other was idle
-    alone = create(server.url, server.token, f"c{uuid.uuid4().hex[:10]}").table_id
-    commits = [commit(connection, alone, version) for version in range(1, 41)]
     result = {
         "tables": len(ids),
         "iceberg": options.iceberg,
