@@ -102,7 +102,7 @@ def credentials_for(
     vendor: CredentialVendor, of: str | TableHead, operation: Operation, files: Sequence[str] = ()
 ) -> tuple[VendedCredentials, ...]:
     """Returns credentials for a location, a Delta table, or files of it; none where clients need
-    none, or bring their own. Those of a branch's table read files of the catalog's, too. Raises as
+    none, or bring their own. Keys of a branch's table read files of the catalog's, too. Raises as
     ``vendor``."""
     location, base = (of, "") if isinstance(of, str) else (of.location, base_location(of))
     try:
@@ -285,9 +285,9 @@ def session_policy(
     in the bucket; naming less than the whole location keeps the policy short. The KMS ``key`` (an
     ARN, if there is one) may only be used by way of S3.
 
-    A session of a branch's table reads any file of the catalog's table whose name it knows: the
-    branch's log has the names of the base. It lists nothing there, and reads nothing of the log,
-    which has those of later versions. A session of the catalog's table writes nothing into the
+    A session of a branch's table reads any file of the catalog's table by its name: the branch's
+    log has the names of the base. It lists nothing there, and reads nothing of the log, which has
+    the names of later versions. A session of the catalog's table writes nothing into the
     folders of branches, and does not read their logs; it reads and deletes their other files, since
     promotions make them its own (VACUUM).
     """

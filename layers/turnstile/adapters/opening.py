@@ -116,7 +116,7 @@ def functions() -> Any:
 
 @cache
 def answering_functions(read_s: float) -> Any:
-    """The client of Lambda for invocations whose answer is waited for: each is sent once."""
+    """The client of Lambda for invocations that wait for an answer: each is sent once."""
     return make_client("lambda", None, read_s=read_s)
 
 

@@ -1,8 +1,8 @@
 """The function of branches (docs/branches.md): requests of the gateway, and invocations of other
 functions, which have no pyarrow and ask for the log of a branch's table.
 
-Only roles that may invoke the function send the latter. An event of the gateway has no member of
-theirs at its top, whatever a client sends.
+Only roles that may invoke the function send the latter. An event of the gateway never has the
+member ``turnstile`` at its top.
 """
 
 from __future__ import annotations

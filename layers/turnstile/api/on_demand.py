@@ -1,4 +1,4 @@
-"""Parts of the services whose modules are imported at their first use: logs for tables of branches,
+"""Parts of the services with modules that are imported at their first use: logs of branches' tables,
 and checks of expectations."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Records of findings about the changes of a branch: a program that reads large tables, such as
-Spark, checks what the server cannot (``expectations.core.findings``).
+Spark, checks expectations that the server cannot (``expectations.core.findings``).
 
 A record is about one state: exactly these versions of tables and entities of names. Another state
 has other records, as has a branch that was dropped and made again under the name. A record is
@@ -36,7 +36,7 @@ class BranchFindings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Findings of one check, the principal ``by`` whom they were sent, and when (ms)."""
+    """Findings of one check; ``by``: the principal that sent them; ``at``: when (ms)."""
 
     by: str
     at: int

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class RelocatedState:
-    """The files of ``state`` for the log of a branch's table, whose metadata is ``metadata``, with
-    the domains ``registry`` beside those of the state. Tombstones are left out."""
+    """The files of ``state`` for the log of a branch's table with this ``metadata``, and with
+    the domains ``registry`` beside the state's. Tombstones are left out."""
 
     def __init__(self, state: TableState, metadata: dict[str, Any], registry: dict[str, Action]) -> None:
         self._state = state

@@ -91,8 +91,8 @@ def own_table_id(tree: Tree, table: Table) -> str:
 
 
 def base_location(head: TableHead) -> str:
-    """Returns the location of the catalog's table whose files the log of a branch's table names;
-    empty for any other table, also for one at a location that a client has chosen."""
+    """Returns the location of the catalog's table, for a branch's table with its files; empty for
+    any other table, also for one at a location that a client has chosen."""
     root, _ = split_location(head.location)
     is_own = head.managed and is_branch(head.catalog) and head.location == branch_location(root, head.table_id)
     return root if is_own else ""
