@@ -1,5 +1,5 @@
-"""Parts of the services with modules that are imported at their first use: logs of branches' tables,
-and checks of expectations."""
+"""Parts of the services with modules that are imported at their first use: logs of branches'
+tables, and checks of expectations."""
 
 from __future__ import annotations
 
