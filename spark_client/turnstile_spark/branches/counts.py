@@ -147,7 +147,7 @@ def _repeated_keys(frame: DataFrame, question: Mapping[str, Any]) -> Finding:
     columns = [_column(path) for path in question["columns"]]
     labels = [f"k{at}" for at in range(len(columns))]
     keys = frame.where(_has_key(columns)).select([c.alias(label) for c, label in zip(columns, labels, strict=True)])
-    counted = keys.groupBy(*labels).count().where("count > 1")
+    counted = keys.groupBy(*labels).count().where("count > 1").localCheckpoint()  # it is read twice
     some = counted.limit(EXAMPLES).collect()
     names = [".".join(path) for path in question["columns"]]
     return {"broken": counted.count(), "examples": _text([dict(zip(names, row, strict=False)) for row in some])}

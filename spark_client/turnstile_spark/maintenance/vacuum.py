@@ -147,7 +147,7 @@ class _Run:
             listed = self._removed_files(first, int(left["before"]["readable_from"]))
         else:
             listed = self._list_files(inventory, int(left["files_before_ms"]))
-            if inventory is None:
+            if inventory is None and self._has_branches():
                 listed = listed.unionByName(self._promoted_files(first, int(left["files_before_ms"])))
         listed = listed.localCheckpoint()  # before the latest version is read
         files, size = _totals(listed)
@@ -217,14 +217,16 @@ class _Run:
         sized = both.groupBy("path", "full").agg(F.max(F.coalesce("size", F.lit(0))).alias("length"))
         return sized.select("path", self._full("full").alias("full"), "length")
 
+    def _has_branches(self) -> bool:
+        """Whether the folder of branches is there. Costs one request."""
+        folder = self._jvm.new("org.apache.hadoop.fs.Path", f"{self._base}/{_BRANCHES}")
+        return bool(folder.getFileSystem(self._table.log.newDeltaHadoopConf()).exists(folder))
+
     def _promoted_files(self, first: int, before_ms: int) -> DataFrame:
         """Files of branches, older than ``before_ms``, that commits up to version ``first``
         removed. All others in these folders belong to branches, or are in use."""
         commits = [path for _, path in self._commits(0, first)]
-        removed = self._removed_by(commits).where(F.col("path").startswith(_BRANCHES + "/")).localCheckpoint()
-        folder = self._jvm.new("org.apache.hadoop.fs.Path", f"{self._base}/{_BRANCHES}")
-        if not removed.take(1) or not folder.getFileSystem(self._table.log.newDeltaHadoopConf()).exists(folder):
-            return removed.limit(0)
+        removed = self._removed_by(commits).where(F.col("path").startswith(_BRANCHES + "/"))
         reader = self._spark.read.format("binaryFile").options(**self._table.options(), recursiveFileLookup="true")
         found = reader.load(f"{self._base}/{_BRANCHES}").select("path", "length", "modificationTime")
         old = found.where(F.unix_millis("modificationTime") < before_ms)

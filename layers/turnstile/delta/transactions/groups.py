@@ -93,9 +93,8 @@ class GroupRefused(msgspec.Struct, frozen=True):
 class GroupRatifier:
     """Decides groups of commits. Shares the caches of the single commits' ratifier. ``part``:
     tables that one transaction changes, by default as many as the store takes; a group of more is a
-    large one. ``judge``: of reads with
-    predicates; without one these hold while their tables do not change. ``large`` carries out large
-    groups, also for a sender that decides them itself.
+    large one. ``judge``: of reads with predicates; without one these hold while their tables do not
+    change. ``large`` carries out large groups, also for a sender that decides them itself.
     """
 
     def __init__(
