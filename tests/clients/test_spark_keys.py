@@ -7,7 +7,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -149,3 +149,33 @@ def test_a_vacuum_lists_and_removes_with_keys_of_the_server(
     assert {request.access_key[:4] for request in s3.requests()} == {"ASIA"}, "that is how ids of sessions begin"
     assert sorted(row.id for row in spark.table(f"vended.{table}").collect()) == [0, 1, 2]
     assert [row.id for row in spark.sql(f"SELECT * FROM vended.{table} VERSION AS OF 1").collect()] == [1]
+
+
+def test_i28_keys_of_a_branchs_table_read_the_catalogs_files_by_name_and_write_in_their_own_folder(
+    spark: Any, lake: Any, s3: CountingProxy, api: CountingProxy, table: str, vending_server: ServerOnS3
+) -> None:
+    spark.sql(f"INSERT INTO vended.{table} SELECT id FROM range(10, 14)")
+    lake.context.checksums.flush()
+    folder = urlsplit(lake.context.load(*table.split(".")).location).path.strip("/")
+    branch = f"b{table.rpartition('.')[2]}"
+    lake.branches.create(branch)
+    with turnstile_spark.attach(spark, "dev", api.url, catalog=f"main@{branch}", vended=True) as dev:
+        s3.clear()
+        spark.sql(f"INSERT INTO dev.{table} VALUES (2)")
+        spark.sql(f"DELETE FROM dev.{table} WHERE id = 11")
+        spark.sql(f"UPDATE dev.{table} SET id = 20 WHERE id = 12")
+        dev.context.checksums.flush()
+        assert sorted(row.id for row in spark.table(f"dev.{table}").collect()) == [1, 2, 10, 13, 20]
+        requests = [(each.kind, each.path.partition(f"{folder}/")[2]) for each in s3.requests()]
+        assert {each.access_key[:4] for each in s3.requests()} == {"ASIA"}, "that is how ids of sessions begin"
+        of_catalog = {(kind, path) for kind, path in requests if path and not path.startswith("_branches/")}
+        assert of_catalog, "the base's files lie in the catalog's folder"
+        assert {kind for kind, _ in of_catalog} <= {"HEAD", "GET"}
+        assert {path.rpartition(".")[2] for _, path in of_catalog} == {"parquet"}
+    lake.branches.promote(branch)
+    assert sorted(row.id for row in spark.table(f"vended.{table}").collect()) == [1, 2, 10, 13, 20]
+    spark.sql(f"UPDATE vended.{table} SET id = 21 WHERE id = 20")
+    handle = lake.table(table)
+    handle.publish()
+    handle.vacuum(0, allow_short=True)
+    assert sorted(row.id for row in spark.table(f"vended.{table}").collect()) == [1, 2, 10, 13, 21]
