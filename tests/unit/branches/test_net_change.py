@@ -156,8 +156,13 @@ def test_a_new_file_without_statistics_is_refused_where_rows_have_ids() -> None:
 
 BLIND = [info(blind=True), add("new")]
 DELETES_A = [info("DELETE"), remove("a")]
+DELETES_C = [info("DELETE"), remove("c")]
 VECTOR_ON_A = [info("DELETE"), remove("a"), add("a", vector=".")]
 VECTOR_ON_C = [info("DELETE"), remove("c"), add("c", vector=".")]
+UPDATES_C = [info("UPDATE"), remove("c"), add("c", vector="."), add("new")]
+RESTORES_C = [info("RESTORE"), remove("c", vector="."), add("c")]
+NAMELESS_ON_C = [remove("c"), add("c", vector=".")]
+READS = [info(blind=False), add("new")]
 REWRITES_A = [info("OPTIMIZE"), remove("a", data=False), add("b", data=False)]
 DEFINES = [info("SET TBLPROPERTIES"), {"metaData": {"id": "m"}}]
 DOMAIN = [info("CLUSTER BY"), {"domainMetadata": {"domain": "delta.clustering", "configuration": "{}"}}]
@@ -176,7 +181,17 @@ STREAM = [info("STREAMING UPDATE", blind=True), {"txn": {"appId": "app", "versio
         (REWRITES_A, VECTOR_ON_A, "changed 'a' of 't'"),
         (VECTOR_ON_A, REWRITES_A, "changed 'a' of 't'"),
         (DELETES_A, BLIND, "'t' got rows in version 4 .WRITE., which the branch's operations .DELETE. did not see"),
-        (DELETES_A, VECTOR_ON_C, "'t' got rows in version 4 .DELETE."),
+        (DELETES_A, UPDATES_C, "'t' got rows in version 4 .UPDATE."),
+        (DELETES_A, RESTORES_C, "'t' got rows in version 4 .RESTORE."),
+        (DELETES_A, NAMELESS_ON_C, "'t' got rows in version 4"),
+        (READS, DELETES_A, "'t' lost rows in version 4 .DELETE., which the branch's operations .WRITE. may"),
+        (
+            READS,
+            VECTOR_ON_C,
+            "'t' lost rows in version 4 .DELETE., which the branch's operations .WRITE. may have read",
+        ),
+        (READS, BLIND, "'t' got rows in version 4"),
+        (NAMELESS_ON_C, DELETES_A, "'t' lost rows in version 4"),
         (STREAM, STREAM, "transactions of the application 'app'"),
     ],
 )
@@ -188,12 +203,37 @@ def test_a_conflict_says_what_both_did(mine: Any, theirs: Any, words: str) -> No
 
 @pytest.mark.parametrize(
     ("mine", "theirs"),
-    [(BLIND, BLIND), (BLIND, DELETES_A), (BLIND, REWRITES_A), (REWRITES_A, BLIND), (STREAM, BLIND), (BLIND, STREAM)],
+    [
+        (BLIND, BLIND),
+        (BLIND, DELETES_A),
+        (BLIND, REWRITES_A),
+        (REWRITES_A, BLIND),
+        (REWRITES_A, DELETES_C),
+        (REWRITES_A, VECTOR_ON_C),
+        (REWRITES_A, UPDATES_C),
+        (DELETES_A, DELETES_C),
+        (DELETES_A, VECTOR_ON_C),
+        (UPDATES_C, VECTOR_ON_A),
+        (READS, REWRITES_A),
+        (STREAM, BLIND),
+        (BLIND, STREAM),
+    ],
 )
 def test_changes_that_do_not_touch_each_other_are_no_conflict(mine: Any, theirs: Any) -> None:
     assert conflict_of(net(mine), net(theirs, first=4), "t") is None
     for change in (mine, theirs, DEFINES, DELETES_A):
         assert conflict_of(net(change), NetChange(), "t") is None
+
+
+def test_appends_and_rewrites_of_their_files_pass_where_the_catalog_got_or_lost_rows() -> None:
+    both = net(BLIND, [info("OPTIMIZE"), remove("new", data=False), add("b", data=False)])
+    for theirs in (BLIND, DELETES_A, VECTOR_ON_C, UPDATES_C):
+        assert conflict_of(both, net(theirs, first=4), "t") is None
+
+
+def test_rows_that_an_update_brought_count_after_a_delete_of_some_of_them() -> None:
+    theirs = net(UPDATES_C, [info("DELETE"), remove("new"), add("new", vector=".")], first=4)
+    assert "got rows in versions 4 to 5" in (conflict_of(net(DELETES_A), theirs, "t") or "")
 
 
 def test_the_versions_of_a_conflict_are_named_from_the_first_to_the_last() -> None:

@@ -2,15 +2,16 @@
 and its actions for the log of the catalog's table. Pure (I28).
 
 Two branches of a log are put together only where each can be carried out after the other: neither
-changes the table's definition, no file is changed by both, and the branch's operations did not look
-for rows that the catalog's table got meanwhile. Everything else is a conflict.
+changes the table's definition, no file is changed by both, the branch's operations did not look
+for rows that the catalog's table got meanwhile, and no append of the branch read rows that the
+catalog's table lost. Everything else is a conflict.
 
 Sources: Delta protocol, "Add File and Remove File", "Row Tracking"; Delta's ``ConflictChecker``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -29,6 +30,11 @@ PROMOTE: Final = "PROMOTE BRANCH"
 UPDATE: Final = "UPDATE BRANCH"
 """The operation of the commit that takes over changes of the catalog's table."""
 
+_DELETE: Final = "DELETE"
+"""The operation of which every added row was in the table before: it writes files without the
+deleted rows, or with a larger deletion vector."""
+_BY_FILE: Final = (_DELETE, "UPDATE", "MERGE")
+"""Operations that change the files of the rows that they depend on."""
 _MERGED_DOMAINS: Final = (ROW_TRACKING_DOMAIN, BRANCHES_DOMAIN)
 """Domains that are no part of the definition: a commit of a net change gets them anew, of the table
 of its log."""
@@ -45,6 +51,9 @@ class NetChange:
         versions: the number of the first and the last commit; None for none.
         blind: whether they only added rows, without a look at the table.
         changes_rows: whether one of them changed rows; otherwise they only wrote them anew.
+        brings_rows: whether one of them can have added rows that were not in the table before.
+        finds_rows: whether one of them that changed rows can depend on rows that it looked for.
+        reads_rows: whether one of these can depend on rows of files that it did not change.
         operations: their operations, each once.
     """
 
@@ -57,11 +66,18 @@ class NetChange:
         self.versions: tuple[int, int] | None = None
         self.blind = True
         self.changes_rows = False
+        self.brings_rows = False
+        self.finds_rows = False
+        self.reads_rows = False
         self.operations: list[str] = []
+        self._operation = ""
+        self._appends = False
 
     def take(self, version: int, actions: Iterable[Action]) -> None:
         """Adds the commit ``version``."""
         self.versions = (self.versions[0] if self.versions else version, version)
+        self._operation = ""
+        self._appends = False
         for action in actions:
             for name, body in action.items():
                 self._take(name, body)
@@ -72,7 +88,9 @@ class NetChange:
                 operation = str(body.get("operation") or "unknown")
                 if operation not in self.operations:
                     self.operations.append(operation)
-                self.blind = self.blind and body.get("isBlindAppend") is True
+                self._operation = operation
+                self._appends = body.get("isBlindAppend") is True
+                self.blind = self.blind and self._appends
             case "add":
                 self._add(body)
             case "remove":
@@ -87,17 +105,26 @@ class NetChange:
                 self.transactions[str(body.get("appId"))] = body
 
     def _add(self, body: Action) -> None:
-        self.changes_rows = self.changes_rows or bool(body.get("dataChange"))
+        if body.get("dataChange"):
+            self._change_rows()
+            self.brings_rows = self.brings_rows or self._operation != _DELETE
         key = key_of(body)
         if self.removed.pop(key, None) is None:
             self.added[key] = body
 
     def _remove(self, body: Action) -> None:
         self.blind = False
-        self.changes_rows = self.changes_rows or bool(body.get("dataChange"))
+        if body.get("dataChange"):
+            self._change_rows()
         key = key_of(body)
         if self.added.pop(key, None) is None:
             self.removed[key] = body
+
+    def _change_rows(self) -> None:
+        self.changes_rows = True
+        if not self._appends:
+            self.finds_rows = True
+            self.reads_rows = self.reads_rows or self._operation not in _BY_FILE
 
     @property
     def files(self) -> int:
@@ -149,14 +176,20 @@ def conflict_of(branch: NetChange, catalog: NetChange, name: str) -> str | None:
         return (
             f"the branch ({_operations(branch)}) and {since} ({_operations(catalog)}) changed '{both[0]}' of '{name}'"
         )
-    added = [key for key, body in catalog.added.items() if body.get("dataChange")]
-    if added and branch.changes_rows and not branch.blind:
+    if branch.finds_rows and catalog.brings_rows and _changes_rows(catalog.added):
         problem = f"'{name}' got rows in {since} ({_operations(catalog)})"
         return f"{problem}, which the branch's operations ({_operations(branch)}) did not see"
+    if branch.reads_rows and _changes_rows(catalog.removed):
+        problem = f"'{name}' lost rows in {since} ({_operations(catalog)})"
+        return f"{problem}, which the branch's operations ({_operations(branch)}) may have read"
     apps = sorted(branch.transactions.keys() & catalog.transactions.keys())
     if apps:
         return f"the branch and {since} of '{name}' carry transactions of the application '{apps[0][:100]}'"
     return None
+
+
+def _changes_rows(files: Mapping[FileKey, Action]) -> bool:
+    return any(body.get("dataChange") for body in files.values())
 
 
 def files_with_same_ids(branch: NetChange, catalog: NetChange) -> list[Action]:
@@ -181,10 +214,25 @@ def _operations(change: NetChange) -> str:
     return ", ".join(change.operations[:5])
 
 
+_MOVED: Final = (
+    "definition",
+    "domains",
+    "transactions",
+    "versions",
+    "blind",
+    "changes_rows",
+    "brings_rows",
+    "finds_rows",
+    "reads_rows",
+    "operations",
+)
+"""Attributes of a change that name no file."""
+
+
 def moved_change(change: NetChange, relocate: Callable[[Action], Action]) -> NetChange:
     """Returns a change with the paths of another table's log, by ``relocate``."""
     moved = NetChange()
-    for name in ("definition", "domains", "transactions", "versions", "blind", "changes_rows", "operations"):
+    for name in _MOVED:
         setattr(moved, name, getattr(change, name))
     for source, target in ((change.added, moved.added), (change.removed, moved.removed)):
         for body in source.values():
