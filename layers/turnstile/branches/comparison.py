@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from turnstile.branches.commits import Span, commits_of_tables
-from turnstile.branches.core.differences import Difference, differences
+from turnstile.branches.core.differences import Difference, differences, renamed_tables
 from turnstile.branches.core.entities import same_but_rights
 from turnstile.branches.core.net_change import NetChange, conflict_of, moved_change
 from turnstile.branches.core.paths import Action, BranchPaths
+from turnstile.branches.refusals import late_commit
 from turnstile.catalog.branches import base_of
 from turnstile.catalog.core.branches import is_inherited
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, BranchOrigin, Table
@@ -21,7 +22,7 @@ from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.head import ACTIVE, DROPPED, LEAVING, TableHead
 from turnstile.delta.log.lines import parse_line, where_of
 from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault, TooLarge
 from turnstile.store.core.locations import split_location
@@ -37,6 +38,7 @@ class ComparedTable(msgspec.Struct, frozen=True):
     """A table of the branch with a log of its own.
 
     Attributes:
+        path: its name on the branch; ``base_path``: in the base, another one if it was renamed.
         change: the net change of its commits, with the paths of its log; ``since`` that of the
             catalog's table since the branch's base, not read where ``change`` is empty.
         conflict: the reason why the two cannot be put together.
@@ -49,11 +51,25 @@ class ComparedTable(msgspec.Struct, frozen=True):
     change: NetChange
     conflict: str | None
     since: NetChange
+    base_path: Path
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether the branch renamed it."""
+        return self.base_path != self.path
 
     @property
     def origin(self) -> BranchOrigin:
         """The catalog's table, and the versions that the branch's is based on."""
         return _origin(self.entity)
+
+
+class _OwnTable(NamedTuple):
+    """A table of the branch with a log of its own, and its name in the base."""
+
+    path: Path
+    entity: Table
+    base_path: Path
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -101,37 +117,67 @@ class Comparer:
             problem = f"a drop of branch '{base.branch}' has begun"
             raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="drop it again", retry_after_ms=0)
         base_tree = self._store.tree(present.catalog, base.head)
-        own: list[tuple[Path, Table]] = []
+        own: list[_OwnTable] = []
         names: list[Difference] = []
         rights: list[Difference] = []
         conflicts: list[str] = []
+        dropped: list[Difference] = []
         found = differences(base_tree, branch)
         own_tables = self._own_tables(branch, found)
+        origins = {each: table.origin.source for each, table in own_tables.items() if table.origin is not None}
+        renames = renamed_tables(found, origins)
+        renamed = {each.after: each for each in renames.values()}
         self._fetch_entities(base_tree, branch, [each for each in found if each not in own_tables])
         for each in found:
             table = own_tables.get(each)
-            if table is None or table.origin is None:
+            if each in renames:
+                continue
+            if table is not None and (rename := renamed.get(each.after)) is not None:
+                names.append(rename)
+                if not _is_elsewhere(rename, present):
+                    own.append(_OwnTable(each.path, table, rename.source or each.path))
+            elif table is None or table.origin is None:
+                if each.of == TABLE and each.before is not None and each.kind in ("dropped", "replaced"):
+                    dropped.append(each)
                 if each.after is None and present.find(each.path) is None:
                     continue  # the catalog dropped it, too
                 (names if self._is_changed(each, base_tree, branch) else rights).append(each)
             elif each.before is None or each.before.table_id != table.origin.source:
-                conflicts.append(f"'{dotted_name(*each.path)}' was renamed on the branch: give it its name again")
+                problem = "was renamed on the branch, and another table has its old name, or had its new one"
+                conflicts.append(f"'{dotted_name(*each.path)}' {problem}: give it its name again")
             elif (now := present.find(each.path)) is None or now.table_id != table.origin.source:
-                conflicts.append(f"'{dotted_name(*each.path)}' was dropped, renamed or replaced in the catalog")
+                conflicts.append(_gone(each.path))
             else:
-                own.append((each.path, table))
-        self._read_heads([table for _, table in own])
+                own.append(_OwnTable(each.path, table, each.path))
+        self._read_heads([each.entity for each in own], dropped)
+        conflicts += self._drop_conflicts(dropped, base, present)
         tables = self._tables(own)
         conflicts += [table.conflict for table in tables if table.conflict is not None]
         plan = Comparison(base, base_tree, branch, present, names, rights, tables, conflicts)
         plan.conflicts.extend(self.name_conflicts(plan, present))
         return plan
 
-    def _read_heads(self, own: list[Table]) -> None:
-        """Reads the HEADs of tables of the branch and of the catalog's tables, a hundred a
-        request."""
+    def _read_heads(self, own: Iterable[Table], dropped: Iterable[Difference]) -> None:
+        """Reads the HEADs of tables of the branch and of the catalog's tables, also of ``dropped``
+        ones, a hundred a request."""
         ids = [id for table in own if table.origin is not None for id in (table.table_id, table.origin.source)]
+        ids += [each.before.table_id for each in dropped if each.before is not None]
         self._heads = self._world.refs.read_many([self._world.space.table(id) for id in ids]) if ids else {}
+
+    def _drop_conflicts(self, dropped: Iterable[Difference], base: NamedSnapshot, present: Tree) -> Iterator[str]:
+        """The tables that the branch dropped, and the catalog wrote or renamed since the base."""
+        for each in dropped:
+            assert each.before is not None
+            row = self._heads.pop(self._world.space.table(each.before.table_id), None)
+            if row is None:
+                continue
+            head = TableHead.from_row(row)
+            now = present.find(each.path)
+            name = dotted_name(*each.path)
+            if now is None and head.state not in (DROPPED, LEAVING):
+                yield f"'{name}' was dropped on the branch and renamed in the catalog"
+            elif now is not None and now.table_id == head.table_id and (reason := late_commit(head, base, name)):
+                yield reason
 
     def _own_tables(self, branch: Tree, found: Sequence[Difference]) -> dict[Difference, Table]:
         """The Delta tables of the branch with a log of their own, a hundred a request."""
@@ -168,7 +214,9 @@ class Comparer:
     def _name_conflict(self, each: Difference, plan: Comparison, present: Tree, created: set[Path]) -> str | None:
         now = present.find(each.path)
         name = dotted_name(*each.path)
-        if each.before is None:
+        if each.source is not None and _is_elsewhere(each, present):
+            return _gone(each.source)
+        if each.before is None or each.source is not None:
             parent = each.path[:-1]
             if parent and parent not in created and present.find(parent) is None:
                 return f"namespace '{dotted_name(*parent)}' of '{name}' was dropped in the catalog"
@@ -180,7 +228,7 @@ class Comparer:
             return f"'{name}' was changed in the catalog, too"
         gone = each.kind in ("dropped", "replaced")
         if each.after is None and each.of == NAMESPACE:
-            dropped = {one.path for one in plan.names if one.after is None}
+            dropped = {one.source or one.path for one in plan.names if one.after is None or one.source is not None}
             if any(path_of(key) not in dropped for key, _ in present.subtree(each.path)):
                 return f"namespace '{name}' was dropped on the branch, and has more in the catalog"
         if gone and each.of not in (TABLE, NAMESPACE):
@@ -189,10 +237,13 @@ class Comparer:
             return f"'{name}' is an external table that the branch drops: drop it in the catalog instead"
         return None
 
-    def _tables(self, tables: Sequence[tuple[Path, Table]]) -> list[ComparedTable]:
+    def _tables(self, tables: Sequence[_OwnTable]) -> list[ComparedTable]:
         """Reads the net changes of tables, and compares them with the catalog's."""
-        heads = [(self._head(table.table_id, path), self._head(_origin(table).source, path)) for path, table in tables]
-        origins = [_origin(table) for _, table in tables]
+        origins = [_origin(each.entity) for each in tables]
+        heads = [
+            (self._head(each.entity.table_id, each.path), self._head(origin.source, each.base_path))
+            for each, origin in zip(tables, origins, strict=True)
+        ]
         changes = self._net_changes(
             [Span(own, origin.version, origin.updates) for (own, _), origin in zip(heads, origins, strict=True)]
         )
@@ -201,22 +252,23 @@ class Comparer:
             for (_, theirs), origin, change in zip(heads, origins, changes, strict=True)
         ]
         compared = zip(tables, heads, changes, self._net_changes(catalog), strict=True)
-        return [self._table(*table, both, change, since) for table, both, change, since in compared]
+        return [self._table(*table) for table in compared]
 
     def _table(
-        self, path: Path, entity: Table, heads: tuple[TableHead, TableHead], change: NetChange, since: NetChange
+        self, table: _OwnTable, heads: tuple[TableHead, TableHead], change: NetChange, since: NetChange
     ) -> ComparedTable:
         """Compares the net change of a table with the catalog's ``since`` the base; ``heads``: the
         branch's and the catalog's."""
+        path, entity, base_path = table
         own, theirs = heads
         if change.is_empty:
-            return ComparedTable(path, entity, own, theirs, change, None, since)
-        name = dotted_name(*path)
+            return ComparedTable(path, entity, own, theirs, change, None, since, base_path)
+        name = dotted_name(*base_path)
         paths = BranchPaths(split_location(own.location)[1])
         conflict = conflict_of(moved_change(change, paths.relocate), since, name) if since.versions else None
         if theirs.state != ACTIVE:
             conflict = f"'{name}' is {theirs.state} in the catalog"
-        return ComparedTable(path, entity, own, theirs, change, conflict, since)
+        return ComparedTable(path, entity, own, theirs, change, conflict, since, base_path)
 
     def changes_since(self, table: ComparedTable) -> NetChange:
         """Returns the net change of the catalog's table since the branch's base, for a table that
@@ -280,6 +332,18 @@ class Comparer:
 def _origin(table: Table) -> BranchOrigin:
     assert table.origin is not None
     return table.origin
+
+
+def _is_elsewhere(rename: Difference, present: Tree) -> bool:
+    """Whether the catalog has no more the table that the branch renamed under its old name."""
+    assert rename.source is not None
+    assert rename.before is not None
+    now = present.find(rename.source)
+    return now is None or now.table_id != rename.before.table_id
+
+
+def _gone(path: Path) -> str:
+    return f"'{dotted_name(*path)}' was dropped, renamed or replaced in the catalog"
 
 
 def _too_large(problem: str, what: str, limit: int, size: int) -> TooLarge:

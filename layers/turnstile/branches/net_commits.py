@@ -34,11 +34,12 @@ class NetCommits:
         *,
         new_files: Collection[FileKey] = (),
         renumbered: Collection[Action] = (),
+        name: str = "",
     ) -> CommitRequest:
         """Returns the commit of ``moved`` that follows the latest one of ``head``. The paths of its
         files are valid in the log of that table. ``new_files`` get row ids, ``renumbered`` ones of
-        the table get others. A large commit is written to a staged file. Raises UnsupportedTable
-        for such a file without statistics."""
+        the table get others; the table gets the full ``name``. A large commit is written to a
+        staged file. Raises UnsupportedTable for a file with new ids that has no statistics."""
         version = head.latest + 1
         if "metaData" in moved.definition:
             moved.definition = {**moved.definition, "metaData": self._metadata(head, moved.definition["metaData"])}
@@ -48,13 +49,14 @@ class NetCommits:
         content = commit_lines(info, moved, new_files, RowIds(next_id, version), renumbered)
         if len(content) <= self._services.limits.inline_bytes:
             return CommitRequest(
-                head.table_id, version, base=head.latest, content=content, principal=self._principal, checked=True
-            )
+                head.table_id, version, base=head.latest, content=content, principal=self._principal, checked=True,
+                name=name,
+            )  # fmt: skip
         staged = staged_file(version, self._world.ids.uuid())
         self._world.storages.open(head.location).put_if_absent(staged_path(staged), content)
         return CommitRequest(
             head.table_id, version, base=head.latest, staged=staged, size=len(content), modified_ms=now,
-            principal=self._principal, checked=True,
+            principal=self._principal, checked=True, name=name,
         )  # fmt: skip
 
     def register(self, moved: NetChange, catalog: TableHead, ref: BranchRef) -> None:

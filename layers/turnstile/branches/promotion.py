@@ -55,7 +55,7 @@ from turnstile.catalog.core.rows import drop_branch
 from turnstile.catalog.history.core import snapshot_path
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.writes.state import adopt_head, drop_published_head
+from turnstile.delta.core.writes.state import adopt_head, drop_published_head, rename_head
 from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.expectations.core.findings import Finding
@@ -103,12 +103,14 @@ class ChangedTable(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int | None = None
 
 
-class ChangedName(msgspec.Struct, frozen=True):
-    """A name that the branch creates, changes or drops, and the kind of its entity."""
+class ChangedName(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A name that the branch creates, changes or drops, and the kind of its entity. ``old_name`` of
+    a table that it renames."""
 
     name: str
     kind: str
     change: str
+    old_name: str | None = None
 
 
 class BranchChanges(msgspec.Struct, frozen=True):
@@ -277,7 +279,8 @@ class Promoter:
                 table.own.table_id, plan.base.name[1:], table.origin.base_version, version, PUBLISHED, version
             )
             self._commits.register(moved, table.theirs, ref)
-        return self._commits.request(table.theirs, PROMOTE, parameters, moved, new_files=new_files)
+        name = self._full_name(plan, table.path) if table.is_renamed else ""
+        return self._commits.request(table.theirs, PROMOTE, parameters, moved, new_files=new_files, name=name)
 
     def _edit(self, plan: Comparison, versions: Mapping[str, int], view: View) -> Edit:
         """Returns the change of the catalog, for one of its trees; ``versions`` of tables that the
@@ -297,6 +300,12 @@ class Promoter:
                 removed.append(each.path)
                 continue
             entity = self._store.entity(plan.branch.catalog, each.after.obj)
+            if each.source is not None:
+                removed.append(each.source)
+                moved, rows = self._rename(each, entity, plan, view, now)
+                put[_written_path(each.path, entity)] = moved
+                writes += rows
+                continue
             present = self._present(view, each.path)
             access = Access(access_of(entity).owner) if present is None else access_of(present)
             put[_written_path(each.path, entity)] = with_access(entity, access)
@@ -307,6 +316,26 @@ class Promoter:
             raise InvalidRequest(problem, field="branch", remedy="make smaller branches: some new tables on each")
         message = f"promote branch {plan.base.branch}: {len(plan.tables)} tables, {len(plan.names)} names"
         return Edit(message, put=put, remove=tuple(removed), writes=tuple(writes))
+
+    def _rename(
+        self, each: Difference, entity: Entity, plan: Comparison, view: View, now: int
+    ) -> tuple[Entity, list[Write]]:
+        """Returns the catalog's table with the name that the branch gave it, and the write of its
+        HEAD; none where its commit names it."""
+        assert each.source is not None
+        assert isinstance(entity, Table)
+        present = self._present(view, each.source)
+        assert isinstance(present, Table)  # name_conflicts
+        moved = msgspec.structs.replace(present, name=entity.name)
+        if any(table.path == each.path and not table.change.is_empty for table in plan.tables):
+            return moved, []
+        return moved, [rename_head(self._world.space.table(present.table_id), self._full_name(plan, each.path), now)]
+
+    def _full_name(self, plan: Comparison, path: Path) -> str:
+        """The name of a table of the branch in the catalog, as it is written."""
+        view = View(plan.branch, self._store)
+        table = view.table(path[:-1], path[-1])
+        return dotted_name(plan.catalog.catalog, *view.written_levels(path[:-1]), table.name)
 
     def _present(self, view: View, path: Path) -> Entity | None:
         entry = view.tree.find(path)
@@ -397,8 +426,9 @@ def _changed_tables(plan: Comparison, names: Sequence[str] = ()) -> list[Compare
     Raises InvalidRequest for the name of a table that it did not change."""
     changed = {fold(dotted_name(*table.path)): table for table in plan.tables if not table.change.is_empty}
     for name in names:
-        if fold(name) not in changed:
-            problem = f"'{name[:300]}' is no Delta table that branch '{plan.base.branch}' changed"
+        if fold(name) not in changed or changed[fold(name)].is_renamed:
+            done = "changed" if fold(name) not in changed else "changed under the name of the catalog"
+            problem = f"'{name[:300]}' is no Delta table that branch '{plan.base.branch}' {done}"
             remedy = "name tables as the branch's changes do; new names go with the whole branch"
             raise InvalidRequest(problem, field="tables", remedy=remedy)
     return [changed[name] for name in dict.fromkeys(map(fold, names) if names else changed)]
@@ -416,4 +446,9 @@ def _names_of_findings(plan: Comparison, findings: Sequence[Finding]) -> list[As
 
 
 def _names(plan: Comparison) -> list[ChangedName]:
-    return [ChangedName(dotted_name(*each.path), each.of, each.kind) for each in plan.names]
+    return [
+        ChangedName(
+            dotted_name(*each.path), each.of, each.kind, None if each.source is None else dotted_name(*each.source)
+        )
+        for each in plan.names
+    ]

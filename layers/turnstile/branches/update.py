@@ -218,13 +218,13 @@ class Updater:
         put: dict[Path, Entity] = {}
         entries: dict[str, IndexEntry] = {}
         removed = [snapshot_path(plan.base.name)]
-        found = [tree.find(each.table.path) for tree in (plan.base_tree, present) for each in tables]
+        found = [tree.find(each.table.base_path) for tree in (plan.base_tree, present) for each in tables]
         self._store.entities(present.catalog, [entry.obj for entry in found if entry is not None])  # cached by it
         for each in tables:
             put[(*each.table.path[:-1], each.table.entity.name)] = self._updated_table(plan, each, present)
         for name in (*plan.names, *plan.rights):
-            if name.after is None:
-                removed.append(name.path)
+            if name.after is None or name.source is not None:
+                removed.append(name.source or name.path)
                 continue
             after = self._store.entity(branch.catalog, name.after.obj)
             before = self._entity(plan.base_tree, name.before)
@@ -245,7 +245,7 @@ class Updater:
         if len(updates) > UPDATES_MAX:
             problem = f"'{dotted_name(*table.path)}' was updated {UPDATES_MAX} times on the branch"
             raise TooLarge(problem, field="branch", remedy="promote it", limit=UPDATES_MAX, size=len(updates))
-        before, now = (self._entity(tree, tree.find(table.path)) for tree in (plan.base_tree, present))
+        before, now = (self._entity(tree, tree.find(table.base_path)) for tree in (plan.base_tree, present))
         moved = msgspec.structs.replace(origin, base=table.theirs.latest, updates=updates)
         access = updated_access(before, table.entity, now)
         return msgspec.structs.replace(table.entity, origin=moved, access=access)

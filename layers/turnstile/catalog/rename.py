@@ -88,6 +88,9 @@ class Renamer:
                 raise without_head(old, "rename it through Unity Catalog's API, where it was registered")
             if same and old.name == new_name:
                 return None
+            if same and old.origin is not None:
+                problem = f"'{old.name}' is the catalog's, and a branch gives it no name that differs in case alone"
+                raise InvalidRequest(problem, field="name", remedy="rename it in the catalog, and update the branch")
             view.tree.parent(target)
             if not same:
                 require_free(view, wanted, "name")

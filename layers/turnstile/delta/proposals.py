@@ -34,7 +34,8 @@ class CommitRequest(msgspec.Struct, frozen=True):
     and with ``always`` of every commit. ``holder``: of the reservation that its transaction has
     (``core.reservations``). ``principal``: the name of the principal that proposes it, which
     nothing is decided by; empty where it has several. The operator's is not kept. ``checked``: its
-    rows were checked by the expectations of the table already.
+    rows were checked by the expectations of the table already. ``name``: the full name that its
+    table gets by the same write of its HEAD; empty: it keeps its own. Only in a group of one write.
     """
 
     table_id: str
@@ -52,6 +53,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
     holder: str = ""
     principal: str = ""
     checked: bool = False
+    name: str = ""
 
 
 SLACK_MAX = 1_000_000

@@ -162,6 +162,10 @@ DEFINE = "definition"
 OTHER = "other file"
 
 
+def operation_of(kind: str) -> str:
+    return "DELETE" if kind == OTHER else kind.upper()
+
+
 def commit(site: PlansApi, table: dict[str, Any], kind: str, name: str) -> None:
     """A commit of this kind; ``DELETE`` and ``REWRITE`` concern the file ``a``, ``OTHER`` the file
     ``o``. A branch names files of the catalog's table by their absolute paths."""
@@ -193,7 +197,7 @@ def commit(site: PlansApi, table: dict[str, Any], kind: str, name: str) -> None:
     head = site.commits.get(f"/v1/tables/{id}/head").json
     version = int(head["latest"]) + 1
     stamp = max(site.world.clock.now_ms(), head["timestamp"] + 1)
-    info = delta.info(f"{kind}-{name}", stamp, kind.upper(), **blind)
+    info = delta.info(f"{kind}-{name}", stamp, operation_of(kind), **blind)
     content = delta.lines(info, *actions).decode()
     answer = site.commits.post(f"/v1/tables/{id}/commits", {"version": version, "inline": {"content": content}})
     assert answer.status == 200, answer.text
@@ -204,7 +208,7 @@ PASSES = {
     (DELETE, OTHER), (OTHER, DELETE), (OTHER, REWRITE), (REWRITE, APPEND), (REWRITE, OTHER),
 }  # fmt: skip
 """Pairs of an operation on the branch and one on the catalog that are promoted; all others are
-conflicts (docs/branches.md has the same table)."""
+conflicts (``tests/spark/branches/test_pairs.py`` has statements of Spark)."""
 
 
 @pytest.mark.parametrize("theirs", [APPEND, DELETE, REWRITE, OTHER, DEFINE])
@@ -226,7 +230,7 @@ def test_i28_what_both_changed_is_a_conflict_with_names_and_all_else_is_promoted
         return
     error = refused(answer, 409, "BranchConflict", "branch")
     assert error["conflicts"] == conflicts and len(conflicts) == 1
-    assert "'default.t'" in conflicts[0] and "version 2" in conflicts[0] and theirs.upper() in conflicts[0]
+    assert "'default.t'" in conflicts[0] and "version 2" in conflicts[0] and operation_of(theirs) in conflicts[0]
     assert site.commits.get(f"/v1/tables/{id}/head").json["latest"] == 2
     assert own(site)["latest"] == 2
 
@@ -272,7 +276,10 @@ def test_i28_names_that_both_changed_are_conflicts(site: PlansApi) -> None:
     assert site.http.delete(DEFAULT + "/tables/dropped_here").status == 204
     assert site.http.post(NAMESPACES, {"name": "both"}).status == 201
     error = refused(site.http.post(BRANCHES + "/dev/promote", {}), 409, "BranchConflict", "branch")
-    assert error["conflicts"] == ["'both' was created in the catalog, too"], "both dropped the table"
+    assert error["conflicts"] == [
+        "'default.changed_there' was dropped on the branch and got version 1 in the catalog",
+        "'both' was created in the catalog, too",
+    ], "both dropped the other table"
     assert names(site) == ["changed_there"]
 
 

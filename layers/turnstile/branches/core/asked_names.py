@@ -35,4 +35,6 @@ def asked_names(tables: Iterable[Path], names: Iterable[Difference]) -> Iterator
     for path in tables:
         yield AskedName(path, TABLE, "changed")
     for each in names:
-        yield AskedName(each.path, each.of, each.kind)
+        if each.source is not None:
+            yield AskedName(each.source, each.of, "dropped")
+        yield AskedName(each.path, each.of, "created" if each.source is not None else each.kind)

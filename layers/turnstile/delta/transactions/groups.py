@@ -32,6 +32,7 @@ from turnstile.delta.commits import head_of
 from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.undecided import LARGE_MAX
+from turnstile.delta.core.writes.state import with_name
 from turnstile.delta.prepare import Member, Prepared
 from turnstile.delta.proposals import GroupRequest, HandOver, check_request
 from turnstile.delta.ratify import Ratifier
@@ -241,10 +242,12 @@ class OpenGroup:
     def writes(self) -> list[Write]:
         """Step 2: the conditional writes of the members, the checks of the reads, in the order of
         the request, and the change of the group's entry."""
-        writing = [member for member in self._members if _is_open(member)]
+        change = self._ratifier.preparer.change
+        members = zip(self._members, self._group.commits, strict=True)
+        commits = [with_name(change(member), commit.name) for member, commit in members if _is_open(member)]
         reads = self._reads.writes(self._world.space.table, self._world.clock.now_ms())
         entry = [self._group.entry] if self._group.entry is not None else []
-        return [*map(self._ratifier.preparer.change, writing), *reads, *entry, *self._group.rows]
+        return [*commits, *reads, *entry, *self._group.rows]
 
     def decide_rejected(self, failed: Mapping[int, Row | None]) -> None:
         """Step 3, of the rows that refused, by position in ``writes``. Raises NotFound for a row
