@@ -53,7 +53,8 @@ class BranchChanges:
     Attributes:
         tables: of each changed Delta table its ``name``, ``files_added``, ``files_removed``,
             ``rows_added``, ``rows_removed``, ``operations``, and the ``version`` of a promotion.
-        names: each new, changed or dropped name.
+        names: each new, changed or dropped name, and each new name of a Delta table, with its
+            ``old_name``.
         conflicts: the reasons why a promotion would be refused.
         checks: of each expectation of these tables the ``table``, its ``version``, the name
             ``expectation``, the ``condition``, the ``outcome`` (``passed``, ``broken``,

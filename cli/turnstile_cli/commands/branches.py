@@ -180,9 +180,14 @@ def _show(changes: dict[str, Any]) -> None:
         )
         for table in changes["tables"]
     ]
-    rows += [(each["name"], f"{each['change']} {each['kind']}", *[None] * 5) for each in changes["names"]]
+    rows += [(each["name"], _name_change(each), *[None] * 5) for each in changes["names"]]
     columns = ("name", "change", "#files added", "#files removed", "#rows added", "#rows removed", "#version")
     out.table("", columns, rows, empty="no changes")
+
+
+def _name_change(name: dict[str, Any]) -> str:
+    change = f"{name['change']} {name['kind']}"
+    return f"{change} {name['old_name']}" if "old_name" in name else change
 
 
 def _branches(catalog: str) -> str:

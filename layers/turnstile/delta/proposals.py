@@ -35,7 +35,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
     (``core.reservations``). ``principal``: the name of the principal that proposes it, which
     nothing is decided by; empty where it has several. The operator's is not kept. ``checked``: its
     rows were checked by the expectations of the table already. ``name``: the full name that its
-    table gets by the same write of its HEAD; empty: it keeps its own. Only in a group of one write.
+    table gets by the same write of its HEAD; empty: it keeps its own.
     """
 
     table_id: str

@@ -265,8 +265,7 @@ class _Attempt:
         others = 1 if self._prepared is not None else self._commits.row_count
         if self._own + others <= self._most_rows:
             return
-        has_names = any(commit.name for commit in group.commits)  # prepared entries have none
-        is_preparable = self._prepared is None and group.entry is None and not group.rows and not has_names
+        is_preparable = self._prepared is None and group.entry is None and not group.rows
         if is_preparable and self._own < self._most_rows:
             raise _TooManyRows
         problem = f"the transaction changes or checks {self._own + others} rows, and one may {self._most_rows}"

@@ -28,6 +28,7 @@ import msgspec
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import Entry, TableHead
 from turnstile.delta.core.writes.ratify import hand_over_head, named_change, ticket_change, unchanged_check
+from turnstile.delta.core.writes.state import with_name
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.terms import latest_ms
@@ -55,7 +56,7 @@ class Undecided(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     following members are the proposal that is folded (``decide.Proposal``); without ``entry`` the
     table was only read, at ``version``, or is handed over at it (``ends``). ``clock_behind``: the
     form of a ticket that was accepted, which stays the fitting one: ``last_ict`` does not move
-    meanwhile.
+    meanwhile. ``name``: the full name that the table gets with the commit; empty: it keeps its own.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Undecided(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     metadata: str | None = None
     clock_behind: bool = False
     ends: bool = False
+    name: str = ""
 
     def pack(self) -> bytes:
         return _ENCODER.encode(self)
@@ -110,9 +112,9 @@ class Beginning(msgspec.Struct, frozen=True):
         return entry is not None and (entry.ref, entry.token) == (self.ref, self.token)
 
 
-def prepare(beginning: Beginning, change: Change, proposal: Proposal, *, clock_behind: bool) -> Change:
-    """Adds the undecided entry of ``proposal`` where ``change``, its single-table write
-    (``writes.ratify``), would be accepted."""
+def prepare(beginning: Beginning, change: Change, proposal: Proposal, *, clock_behind: bool, name: str = "") -> Change:
+    """Adds the undecided entry of ``proposal``, with a new full ``name`` of the table, where
+    ``change``, its single-table write (``writes.ratify``), would be accepted."""
     undecided = Undecided(
         beginning.id,
         beginning.ref,
@@ -123,6 +125,7 @@ def prepare(beginning: Beginning, change: Change, proposal: Proposal, *, clock_b
         proposal.apps,
         proposal.metadata,
         clock_behind,
+        name=name,
     )
     return Change(change.key, change.clauses, (Set(("undecided",), undecided.pack()),))
 
@@ -157,7 +160,8 @@ def fold(key: str, packed: bytes, now: int) -> Change:
         change = ticket_change(key, proposal, now, clock_behind=undecided.clock_behind)
     else:
         change = named_change(key, proposal, now)
-    return Change(key, (_same_entry(packed),), (*change.actions, Drop(("undecided",))))
+    named = with_name(change, undecided.name)
+    return Change(key, (_same_entry(packed),), (*named.actions, Drop(("undecided",))))
 
 
 def remove(key: str, packed: bytes) -> Change:

@@ -279,7 +279,9 @@ class PreparedGroup:
             assert isinstance(member, Prepared)
             proposal = member.proposal
             behind = member.clock_behind
-            change = prepare(self.beginning, self._ratifier.preparer.change(member), proposal, clock_behind=behind)
+            name = self._group.commits[at].name
+            written = self._ratifier.preparer.change(member)
+            change = prepare(self.beginning, written, proposal, clock_behind=behind, name=name)
         self.entries[at] = change.actions[0].value  # type: ignore[union-attr]
         return change
 
@@ -298,7 +300,7 @@ def _identity(group: GroupRequest) -> bytes:
         (
             commit.table_id, commit.version, commit.base, commit.staged, commit.size, commit.modified_ms,
             commit.content,
-            commit.inline_name, commit.etag,
+            commit.inline_name, commit.etag, *filter(None, (commit.name,)),
         )
         for commit in sorted(group.commits, key=lambda commit: commit.table_id)
     )  # fmt: skip
