@@ -18,7 +18,7 @@ from typing import Any, Self
 from turnstile_http.api import Api, moment_body
 from turnstile_http.errors import ApiError
 from turnstile_http.http import Json, path
-from turnstile_http.names import check_name
+from turnstile_http.names import check_branch_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Branches:
         """Makes a branch of the catalog as it is now, or as it was ``at`` a time or number of its
         log. It ends after ``days``. With ``delta_registry`` commits name it in Delta's registry of
         branches."""
-        body = {"name": check_name(name, "branch"), "days": days}
+        body = {"name": check_branch_name(name), "days": days}
         body |= {} if comment is None else {"comment": comment}
         body |= {} if at is None else {"from": moment_body(at)}
         body |= {"delta_registry": True} if delta_registry else {}

@@ -145,7 +145,14 @@ def fill(url: str, token: str) -> dict[str, Any]:
         wait_until_stuck(api, stuck)
         Table(api, "ops", "thrown_away").commit(10)
         ask(api, "DELETE", f"{CATALOG}/namespaces/ops/tables/thrown_away")
-    return {"orders": orders.id, "customers": others[0].id, "txn": known, "stuck": stuck.name, "import": old, "mended": mended}
+    return {
+        "orders": orders.id,
+        "customers": others[0].id,
+        "txn": known,
+        "stuck": stuck.name,
+        "import": old,
+        "mended": mended,
+    }
 
 
 def wait_until_stuck(api: httpx.Client, table: Table) -> None:
@@ -221,7 +228,12 @@ def nightly_load(api: httpx.Client, url: str, token: str) -> dict[str, Any]:
     (broken,) = ask(api, "POST", f"/v1/tables/{table['table_id']}/plan", {})["files"]
     file = Path(unquote(urlsplit(table["location"]).path)) / "part-mended.parquet"
     pq.write_table(pa.table({"id": [1], "amount": [9.5]}, schema=schema), file)
-    statistics = {"numRecords": 1, "minValues": {"amount": 9.5}, "maxValues": {"amount": 9.5}, "nullCount": {"amount": 0}}
+    statistics = {
+        "numRecords": 1,
+        "minValues": {"amount": 9.5},
+        "maxValues": {"amount": 9.5},
+        "nullCount": {"amount": 0},
+    }
     add = delta.add(file.name, size=file.stat().st_size, stats=json.dumps(statistics))
     info = delta.info(str(uuid.uuid4()), now_ms(), "DELETE")
     content = delta.lines(info, delta.remove(broken["path"]), add).decode()

@@ -16,7 +16,7 @@ from turnstile_cli.names import MOMENT_WORDS, moment_body
 from turnstile_cli.output import Format
 
 Catalog = Annotated[str, typer.Argument(metavar="CATALOG", help="Name of the catalog.")]
-Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="Name of the branch, without the catalog.")]
+Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="Name of the branch: dev or main@dev.")]
 From = Annotated[
     str | None,
     typer.Option("--from", help=f"The moment that the branch shows: {MOMENT_WORDS}; by default the present."),
@@ -46,7 +46,7 @@ def create(
     delta_registry: Registry = False, output: Format,
 ) -> None:  # fmt: skip
     """Make a branch of a catalog: CATALOG@BRANCH is the name of a catalog for every client."""
-    body: dict[str, Any] = {"name": name, "days": days, "comment": comment}
+    body: dict[str, Any] = {"name": _short(catalog, name), "days": days, "comment": comment}
     body["from"] = moment_body(source) if source else "head"
     body |= {"delta_registry": True} if delta_registry else {}
     made = api.change("POST", _branches(catalog), body)
@@ -154,6 +154,8 @@ def promote(
         return
     _show(done)
     out.say(f"{escape(done['branch'])} is number {done['seq']} of the log of {escape(catalog)}")
+    if tables is not None:
+        out.say(f"{escape(done['branch'])} stays with its other changes, updated to this number")
 
 
 @branch.command("drop")
@@ -164,7 +166,7 @@ def drop(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     if output is Format.JSON:
         out.emit_json({})
     else:
-        out.say(f"dropped {escape(catalog)}@{escape(name)}")
+        out.say(f"dropped {escape(catalog)}@{escape(_short(catalog, name))}")
 
 
 def _show(changes: dict[str, Any]) -> None:
@@ -190,4 +192,9 @@ def _branches(catalog: str) -> str:
 
 
 def _branch(catalog: str, name: str) -> str:
-    return f"{_branches(catalog)}/{quote(name, safe='')}"
+    return f"{_branches(catalog)}/{quote(_short(catalog, name), safe='')}"
+
+
+def _short(catalog: str, name: str) -> str:
+    """Returns the name of a branch without its catalog."""
+    return name.removeprefix(f"{catalog}@")

@@ -399,7 +399,7 @@ def _changed_tables(plan: Comparison, names: Sequence[str] = ()) -> list[Compare
     for name in names:
         if fold(name) not in changed:
             problem = f"'{name[:300]}' is no Delta table that branch '{plan.base.branch}' changed"
-            remedy = "name tables as the branch's changes do; new names go with the whole branch"
+            remedy = "name tables as 'turnstile branch diff' does: sales.orders; new names go with the whole branch"
             raise InvalidRequest(problem, field="tables", remedy=remedy)
     return [changed[name] for name in dict.fromkeys(map(fold, names) if names else changed)]
 
