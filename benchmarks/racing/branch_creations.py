@@ -1,7 +1,7 @@
 """Creations of branches of a large catalog: ``python -m benchmarks.racing.branch_creations``.
 
-The catalog has namespaces of 40 Delta tables, some of them made, the others clones of these. Each round makes a
-branch, and drops it.
+The catalog has namespaces of 40 Delta tables, some of them made, the others clones of these. A
+round makes a branch, and drops it.
 
     create_ms   the request that makes the branch
     rows        rows and objs that it writes to the store, with their bytes
@@ -65,7 +65,8 @@ def measure(server: Server, home: str, tables: int, rounds: int) -> dict[str, An
     took: list[float] = []
     for _ in range(rounds):
         connection = Connection(server.port)  # an idle one may have ended
-        rows, lake = stored(home), list(files(home))
+        rows = stored(home)
+        lake = list(files(home))
         began = time.perf_counter()
         ask(connection, "POST", ROUTE, {"name": "dev"})
         took.append((time.perf_counter() - began) * 1000)
