@@ -87,7 +87,7 @@ def renew(api: Api, *, catalog: Catalog, name: Branch, days: Days = DAYS, output
 @with_api
 def diff(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     """Show the changes that a promotion of a branch would make, and its conflicts."""
-    found = api.get(f"{_branch(catalog, name)}/diff")
+    found = _compare(api, catalog, name)
     if output is Format.JSON:
         out.emit_json(found)
         return
@@ -102,7 +102,7 @@ def diff(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
 def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     """Check the expectations of the tables that a branch changes. Exit with 4 where one refuses a
     promotion."""
-    checks = api.get(f"{_branch(catalog, name)}/diff")["checks"]
+    checks = _compare(api, catalog, name)["checks"]
     if output is Format.JSON:
         out.emit_json({"checks": checks})
     else:
@@ -127,7 +127,8 @@ def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
 @with_api
 def update(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     """Take over all changes of the catalog since the base of the branch."""
-    done = api.change("POST", f"{_branch(catalog, name)}/update")
+    with out.progress(f"updating {catalog}@{_short(catalog, name)}"):
+        done = api.change("POST", f"{_branch(catalog, name)}/update")
     if output is Format.JSON:
         out.emit_json(done)
         return
@@ -145,7 +146,8 @@ def promote(
     """Make the changes of a branch changes of its catalog, all at once, and end the branch."""
     body: dict[str, Any] = {} if state is None else {"state": state}
     body |= {} if tables is None else {"tables": [table.strip() for table in tables.split(",")]}
-    done = api.change("POST", f"{_branch(catalog, name)}/promote", body)
+    with out.progress(f"promoting {catalog}@{_short(catalog, name)}"):
+        done = api.change("POST", f"{_branch(catalog, name)}/promote", body)
     if output is Format.JSON:
         out.emit_json(done)
         return
@@ -167,6 +169,12 @@ def drop(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
         out.emit_json({})
     else:
         out.say(f"dropped {escape(catalog)}@{escape(_short(catalog, name))}")
+
+
+def _compare(api: Api, catalog: str, name: str) -> dict[str, Any]:
+    """Returns the changes of a branch. The service reads the commits of all changed tables."""
+    with out.progress(f"comparing {catalog}@{_short(catalog, name)}"):
+        return api.get(f"{_branch(catalog, name)}/diff")
 
 
 def _show(changes: dict[str, Any]) -> None:
