@@ -93,12 +93,18 @@ class RaceTable:
 
 
 def create(
-    url: str, token: str, name: str, *, row_tracking: bool = False, schema: dict[str, Any] = SCHEMA
+    url: str,
+    token: str,
+    name: str,
+    *,
+    row_tracking: bool = False,
+    schema: dict[str, Any] = SCHEMA,
+    namespace: str = "default",
 ) -> RaceTable:
     """Staging table, version 0, registration."""
     tables = RaceTable(url, token, "", "")
     with tables.http() as http:
-        route = "/v1/catalogs/main/namespaces/default"
+        route = f"/v1/catalogs/main/namespaces/{namespace}"
         staged = _ok(http.post(f"{route}/staging-tables", json={"name": name}))
         log = Path(unquote(urlparse(staged["location"]).path)) / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)

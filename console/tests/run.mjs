@@ -13,8 +13,8 @@ const FIRST_PAINT_MS = 1000;
 const WAIT_MS = Number(process.env.CONSOLE_WAIT_MS ?? 20_000);
 const only = process.env.CONSOLE_ONLY ?? "";
 
-/** The page of the docs, which says which screenshots there are. */
-const SHOWN = readFileSync(new URL("../../docs/console.md", import.meta.url), "utf8");
+/** The pages of the docs, which say which screenshots there are. */
+const SHOWN = ["console.md", "how-to/branches.md"].map((page) => readFileSync(new URL(`../../docs/${page}`, import.meta.url), "utf8")).join();
 
 if (world.images) mkdirSync(world.images, { recursive: true });
 const browser = await launch();
@@ -50,6 +50,16 @@ async function opened({ size = "wide", colorScheme = "light", token = world.toke
   return { page, complaints, close: () => context.close() };
 }
 
+/** A screenshot, if the docs show it, of `part` of the page; without it of the window, as far down as `height`. */
+async function shoot(page, name, { height, part } = {}) {
+  const image = `${name}.png`;
+  if (!world.images || !SHOWN.includes(`/${image}`)) return;
+  await page.mouse.move(0, 0); // no row or button is highlighted
+  const path = join(world.images, image);
+  if (part) await part.screenshot({ path });
+  else await page.screenshot({ path, ...(height && { clip: { x: 0, y: 0, width: page.viewportSize().width, height } }) });
+}
+
 async function axe(page) {
   const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]).analyze();
   const told = violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.target.join(" ")}: ${node.failureSummary?.split("\n").slice(1, 3).join(" ")}`));
@@ -69,8 +79,7 @@ for (const { name, path, ready, anonymous, idle = true } of SCREENS) {
         await page.goto(`${world.url}/ui${path(world)}`);
         await ready(page, world);
         if (idle) await page.waitForLoadState("networkidle");
-        const image = `${name}-${size}-${colorScheme}.png`;
-        if (world.images && SHOWN.includes(image)) await page.screenshot({ path: join(world.images, image) });
+        await shoot(page, `${name}-${size}-${colorScheme}`);
         await fits(page);
         await axe(page);
         assert.deepEqual(complaints, []);
@@ -87,7 +96,7 @@ for (const { name, work, token } of interactions) {
   await attempt(name, async () => {
     const { page, complaints, close } = await opened({ token: token === undefined ? world.token : token });
     try {
-      await work(page, world, { axe: () => axe(page) });
+      await work(page, world, { axe: () => axe(page), shoot: (image, what) => shoot(page, image, what) });
       assert.deepEqual(complaints, []);
     } catch (error) {
       throw new Error(`${error.message}\n${complaints.join("\n")}`);

@@ -383,11 +383,14 @@ export const interactions = [
       await page.getByRole("button", { name: "Create", exact: true }).click();
       const dialog = page.getByRole("dialog");
       await dialog.getByText("shows main as of snapshot:month_end").waitFor();
+      await dialog.getByRole("switch", { name: "Delta's registry of branches" }).check();
       await axe();
       await dialog.getByRole("button", { name: "Create" }).click();
       await dialog.getByText("main@trial is there").waitFor();
       await page.keyboard.press("Escape");
       await region(page, "branches").getByText("to look around").waitFor();
+      const made = await (await page.request.get(`${world.url}/v1/catalogs/main/branches/trial`, { headers: { Authorization: `Bearer ${world.token}` } })).json();
+      assert.equal(made.delta_registry, true);
       await page.getByLabel("Catalog", { exact: true }).getByRole("option", { name: "main@trial" }).waitFor({ state: "attached" });
       await page.getByRole("button", { name: "Renew main@trial" }).click();
       await dialog.getByLabel("Days").fill("0");
@@ -429,6 +432,16 @@ export const interactions = [
     },
   },
   {
+    name: "an expectation that a record decided names its principal and moment",
+    work: async (page, world) => {
+      await page.goto(`${world.url}/ui/branch/main@large?catalog=main`);
+      const checks = region(page, "outcomes of expectations");
+      await checks.getByRole("columnheader", { name: "Checked by" }).waitFor();
+      await checks.getByRole("row", { name: new RegExp(`^passed sales.returns positive .* no operator, \\d+ \\w+ ${new Date().getFullYear()}`) }).waitFor();
+      await checks.getByRole("row", { name: /^unchecked sales.returns key .* yes 2 / }).waitFor();
+    },
+  },
+  {
     name: "a promotion of a branch is of the changes that were shown: others are refused, and afterwards history has its commit",
     work: async (page, world, { axe }) => {
       await page.goto(`${world.url}/ui/branch/main@fix?catalog=main`);
@@ -437,6 +450,11 @@ export const interactions = [
       const sides = dialog.getByRole("region", { name: "both sides" });
       await sides.getByRole("row", { name: /^sales.refunds version 1.* version 2: files \+1, rows \+1/ }).waitFor();
       await sides.getByRole("row", { name: /^sales.audit_fix nothing table as in main@fix/ }).waitFor();
+      await sides.getByRole("row", { name: /^sales.returns version 1: 2 rows in 1 file .* version 2: 4 rows in 2 files/ }).waitFor();
+      await dialog.getByText("1 column of sales.refunds differs.").waitFor();
+      await dialog.getByRole("region", { name: "columns of sales.refunds on both sides" }).getByRole("row", { name: /^added – carrier/ }).waitFor();
+      assert.equal(await dialog.getByText(/of sales.returns differ/).count(), 0);
+      await dialog.getByText("2 of 2 expectations passed.").waitFor();
       await axe();
       await send(page, world, "post", "/v1/catalogs/main@fix/namespaces", { name: "late" });
       await dialog.getByRole("button", { name: "Promote" }).click();
@@ -525,6 +543,7 @@ export const interactions = [
     name: "a dropped table is brought back under another name",
     work: async (page, world, { axe }) => {
       await page.goto(`${world.url}/ui/history?catalog=main`);
+      await page.getByLabel("Search in log of the catalog").fill("thrown_away");
       await page.getByRole("button", { name: "Undrop ops.thrown_away" }).click();
       const dialog = page.getByRole("dialog");
       await dialog.getByLabel("Another name").fill("restored");
@@ -650,6 +669,58 @@ export const interactions = [
       await page.getByRole("button", { name: "Copy" }).click();
       await page.getByRole("button", { name: "Copied" }).waitFor();
       assert.match(await page.evaluate(() => navigator.clipboard.readText()), /ATTACH 'main' AS lake/);
+    },
+  },
+  {
+    name: "a branch is updated; then some of its tables are promoted, though another one breaks an expectation",
+    work: async (page, world, { axe }) => {
+      await page.goto(`${world.url}/ui/branch/main@large?catalog=main`);
+      await page.getByRole("button", { name: "Update main@large" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByText("It is refused where both changed the same.").waitFor();
+      await dialog.getByRole("button", { name: "Update" }).click();
+      await dialog.getByRole("status").getByText(/^main@large shows main as of/).waitFor();
+      await page.keyboard.press("Escape");
+      await region(page, "changed tables").getByText("sales.parcels", { exact: true }).waitFor();
+      await page.getByRole("button", { name: "Promote tables of main@large" }).click();
+      await dialog.getByRole("region", { name: "both sides" }).getByRole("row", { name: /^sales.parcels/ }).waitFor();
+      await dialog.getByText("sales.returns: key is unchecked", { exact: false }).waitFor();
+      assert.ok(await dialog.getByRole("button", { name: "Promote tables" }).isDisabled());
+      await axe();
+      await dialog.getByRole("checkbox", { name: "sales.parcels" }).check();
+      await dialog.getByRole("button", { name: "Promote tables" }).click();
+      await dialog.getByText("1 table promoted").waitFor();
+      await page.keyboard.press("Escape");
+      await region(page, "changed tables").getByText("sales.parcels", { exact: true }).waitFor({ state: "detached" });
+      await region(page, "changed tables").getByText("sales.returns", { exact: true }).waitFor();
+    },
+  },
+  {
+    name: "a nightly load that breaks an expectation is mended on its branch and promoted, as the how-to says",
+    work: async (page, world, { shoot }) => {
+      await page.goto(`${world.url}/ui/branches?catalog=main`);
+      await region(page, "branches").getByRole("link", { name: "main@night", exact: true }).waitFor();
+      await shoot("night-listed", { height: 545 });
+      await region(page, "branches").getByRole("link", { name: "main@night", exact: true }).click();
+      await heading(page, "main@night");
+      await region(page, "changed tables").getByRole("row", { name: /^default.sales .* \+1 \+2 / }).waitFor();
+      await page.getByRole("heading", { name: "What it changes" }).evaluate((title) => scrollTo(0, title.getBoundingClientRect().top + scrollY - 80));
+      await shoot("night-changes", { height: 485 });
+      await region(page, "outcomes of expectations").getByText("broken", { exact: true }).waitFor();
+      await shoot("night-refused", { part: section(page, "Expectations") });
+      await send(page, world, "post", world.mended.path, world.mended.proposal);
+      await page.getByRole("button", { name: "Compare again" }).click();
+      await page.getByRole("button", { name: "Promote main@night" }).click();
+      const dialog = page.getByRole("dialog");
+      await dialog.getByRole("region", { name: "both sides" }).getByRole("row", { name: /^default.sales version 0: 0 rows in 0 files version 1: files \+1, rows \+1/ }).waitFor();
+      await dialog.getByText("2 of 2 expectations passed.").waitFor();
+      await shoot("night-promotion", { height: 470 });
+      await dialog.getByRole("button", { name: "Promote" }).click();
+      await heading(page, "History");
+      await page.goto(`${world.url}/ui/table/main.default.sales?catalog=main`);
+      await tab(page, "Commits");
+      await region(page, "commits").getByText("PROMOTE BRANCH").waitFor();
+      await shoot("night-history", { height: 425 });
     },
   },
 ];

@@ -18,7 +18,7 @@ from typing import Any, Self
 from turnstile_http.api import Api, moment_body
 from turnstile_http.errors import ApiError
 from turnstile_http.http import Json, path
-from turnstile_http.names import check_name
+from turnstile_http.names import check_branch_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class BranchChanges:
 
 
 class Branches:
-    """The branches of the catalog of ``api``. Methods raise :class:`ApiError`, or the ``error``
-    that is made of it."""
+    """The branches of the catalog of ``api``; ``main@dev`` names one as ``dev`` does. Methods raise
+    :class:`ApiError`, or the ``error`` that is made of it."""
 
     def __init__(self, api: Api, error: Callable[[ApiError], Exception] = lambda error: error) -> None:
         self._http = api.http
@@ -98,7 +98,7 @@ class Branches:
         """Makes a branch of the catalog as it is now, or as it was ``at`` a time or number of its
         log. It ends after ``days``. With ``delta_registry`` commits name it in Delta's registry of
         branches."""
-        body = {"name": check_name(name, "branch"), "days": days}
+        body = {"name": check_branch_name(self._short(name)), "days": days}
         body |= {} if comment is None else {"comment": comment}
         body |= {} if at is None else {"from": moment_body(at)}
         body |= {"delta_registry": True} if delta_registry else {}
@@ -147,4 +147,8 @@ class Branches:
             raise self._error(error) from None
 
     def _route(self, *parts: str) -> str:
-        return path("v1", "catalogs", self._catalog, "branches", *parts)
+        return path("v1", "catalogs", self._catalog, "branches", *map(self._short, parts))
+
+    def _short(self, name: str) -> str:
+        """Returns the name of a branch without the catalog, which may be before it."""
+        return name.removeprefix(f"{self._catalog}@")

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from turnstile_http.errors import ApiError
 
 _NAME = re.compile(r"[A-Za-z0-9_@-]{1,255}")
+_BRANCH = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -21,6 +22,15 @@ def check_name(name: str, what: str) -> str:
         return name
     remedy = "use 1 to 255 letters, digits, '_', '-' or '@'"
     raise ApiError(400, "InvalidName", f"{what} {name[:300]!r} is not a valid name", {"remedy": remedy})
+
+
+def check_branch_name(name: str) -> str:
+    """Returns ``name`` if a branch can have it, without its catalog; raises as
+    :func:`check_name`."""
+    if _BRANCH.fullmatch(name):
+        return name
+    remedy = "use 1 to 255 letters, digits, '_' or '-'; leave the catalog's name out"
+    raise ApiError(400, "InvalidName", f"{name[:300]!r} is not a valid name of a branch", {"remedy": remedy})
 
 
 def dotted_name(levels: Iterable[str]) -> str:

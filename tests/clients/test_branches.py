@@ -233,3 +233,14 @@ def test_i10_an_iceberg_table_of_the_catalog_is_not_dropped_on_a_branch(site: Si
     assert site.api.delete("/v1/catalogs/main/branches/dev").status_code == 204
     assert ids(main.load_table("default.b_ice").scan().to_arrow()) == [1]
     main.drop_table("default.b_ice")
+
+
+def test_a_branch_is_named_with_or_without_its_catalog(site: Site) -> None:
+    for name in ("dev", "main@dev"):
+        assert site.lake.branches.create(name).full_name == "main@dev"
+        assert site.lake.branches.changes(name).tables == []
+        assert site.lake.branches.renew(name, 3).name == "dev"
+        site.lake.branches.drop(name)
+    for name in ("a b", "main@main@dev", ""):
+        with pytest.raises(ApiError, match=r"is not a valid name of a branch .*leave the catalog's name out"):
+            site.lake.branches.create(name)

@@ -112,7 +112,7 @@ def ask(api: httpx.Client, method: str, path: str, body: Any = None) -> Any:
     return answer.json() if answer.content else None
 
 
-def fill(url: str, token: str) -> dict[str, str]:
+def fill(url: str, token: str) -> dict[str, Any]:
     """Makes everything; returns the names and ids that the browser's script needs."""
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as api:
         for name, properties in (("sales", {"region": "eu", "owner": "sales team"}), ("sales.eu", {}), ("ops", {})):
@@ -133,6 +133,8 @@ def fill(url: str, token: str) -> dict[str, str]:
         ask(api, "POST", f"{CATALOG}/clones", {"from": "sales.payments", "to": "sales.payments_audit"})
         iceberg(url, token)
         branches(url, token)
+        checked_elsewhere(api)
+        mended = nightly_load(api, url, token)
         stuck = Table(api, "ops", "stuck_table")
         stuck.commit(10)
         stuck.write(f"_delta_log/{2:020d}.json", stuck.content(3, "a writer past the catalog"))
@@ -143,7 +145,14 @@ def fill(url: str, token: str) -> dict[str, str]:
         wait_until_stuck(api, stuck)
         Table(api, "ops", "thrown_away").commit(10)
         ask(api, "DELETE", f"{CATALOG}/namespaces/ops/tables/thrown_away")
-    return {"orders": orders.id, "customers": others[0].id, "txn": known, "stuck": stuck.name, "import": old}
+    return {
+        "orders": orders.id,
+        "customers": others[0].id,
+        "txn": known,
+        "stuck": stuck.name,
+        "import": old,
+        "mended": mended,
+    }
 
 
 def wait_until_stuck(api: httpx.Client, table: Table) -> None:
@@ -174,6 +183,7 @@ def branches(url: str, token: str) -> None:
         expectations = {"turnstile.expect.positive": "amount >= 0", "turnstile.expect.key": "unique(id)"}
         lake.create("sales.returns", schema, properties=expectations).append(returns(0, 3.0))
         lake.create("sales.refunds", schema).append(returns(0, 3.0))
+        lake.create("sales.parcels", schema).append(returns(0, 3.0))
         lake.create("sales.returns_2025", schema).append(returns(0, 3.0))
         lake.branches.create("november", days=14, comment="Returns of November, by the nightly load")
         lake.branches.create("fix", days=2, comment="A column that was missing")
@@ -186,6 +196,49 @@ def branches(url: str, token: str) -> None:
         branch.drop("sales.returns_2025")
     november = RestCatalog("branch", uri=f"{url}/iceberg", warehouse="main@november", token=token)
     november.load_table("web.clicks").append(pa.table({"id": pa.array([9], pa.int64()), "page": ["/returns"]}))
+
+
+def checked_elsewhere(api: httpx.Client) -> None:
+    """``main@large`` changes two tables. A file of one is too large for the server's checks; a
+    program recorded that its rows satisfy an expectation, and another stays unchecked."""
+    ask(api, "POST", f"{CATALOG}/branches", {"name": "large", "comment": "Checked in Spark"})
+    for name, size in (("parcels", 10), ("returns", 200 * 1024 * 1024)):
+        table = ask(api, "GET", f"/v1/catalogs/main@large/namespaces/sales/tables/{name}")
+        file = delta.add(f"part-{name}.parquet", 10, size=size)
+        info = delta.info(str(uuid.uuid4()), now_ms(), isBlindAppend=True)
+        content = delta.lines(info, file).decode()
+        proposal = {"version": table["latest"] + 1, "inline": {"content": content}}
+        ask(api, "POST", f"/v1/tables/{table['table_id']}/commits", proposal)
+    state = ask(api, "GET", f"{CATALOG}/branches/large/diff")["state"]
+    finding = {"table": "sales.returns", "expectation": "positive", "text": "amount >= 0", "rows": 10}
+    ask(api, "POST", f"{CATALOG}/branches/large/checks", {"state": state, "findings": [finding]})
+
+
+def nightly_load(api: httpx.Client, url: str, token: str) -> dict[str, Any]:
+    """The branch ``main@night`` of docs/how-to/branches.md, with a row that breaks an expectation.
+    Returns the table's path and the commit that mends it."""
+    schema = pa.schema([("id", pa.int64()), ("amount", pa.float64())])
+    expectations = {"turnstile.expect.positive": "amount >= 0", "turnstile.expect.key": "unique(id)"}
+    with connect(url, token=token) as lake:
+        lake.create("default.sales", schema, properties=expectations)
+        night = lake.branches.create("night", days=2)
+    with connect(url, token=token, catalog=night.full_name) as load:
+        load.table("default.sales").append(pa.table({"id": [1, 2], "amount": [9.5, -1.0]}, schema=schema))
+    table = ask(api, "GET", f"/v1/catalogs/{night.full_name}/namespaces/default/tables/sales")
+    (broken,) = ask(api, "POST", f"/v1/tables/{table['table_id']}/plan", {})["files"]
+    file = Path(unquote(urlsplit(table["location"]).path)) / "part-mended.parquet"
+    pq.write_table(pa.table({"id": [1], "amount": [9.5]}, schema=schema), file)
+    statistics = {
+        "numRecords": 1,
+        "minValues": {"amount": 9.5},
+        "maxValues": {"amount": 9.5},
+        "nullCount": {"amount": 0},
+    }
+    add = delta.add(file.name, size=file.stat().st_size, stats=json.dumps(statistics))
+    info = delta.info(str(uuid.uuid4()), now_ms(), "DELETE")
+    content = delta.lines(info, delta.remove(broken["path"]), add).decode()
+    proposal = {"version": table["latest"] + 1, "base": table["latest"], "inline": {"content": content}}
+    return {"path": f"/v1/tables/{table['table_id']}/commits", "proposal": proposal}
 
 
 def rights(api: httpx.Client, orders: Table) -> None:

@@ -39,7 +39,9 @@ Principal = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="A user, a c
 Owner = Annotated[
     str, typer.Argument(metavar="OWNER", help="A user, a client or a role; '' leaves it to administrators.")
 ]
-Privileges = Annotated[list[str], typer.Argument(metavar="PRIVILEGE...", help='SELECT, MODIFY, "USE CATALOG", ...')]
+Privileges = Annotated[
+    list[str], typer.Argument(metavar="PRIVILEGE...", help='SELECT, MODIFY, PROMOTE, "USE CATALOG", ...')
+]
 On = Annotated[Securable, typer.Option("--on", help="The kind of NAME.")]
 
 grants = command_group("Show and change rights. docs/access-control.md lists the privileges.")

@@ -16,7 +16,7 @@ from turnstile_cli.names import MOMENT_WORDS, moment_body
 from turnstile_cli.output import Format
 
 Catalog = Annotated[str, typer.Argument(metavar="CATALOG", help="Name of the catalog.")]
-Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="Name of the branch, without the catalog.")]
+Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="Name of the branch: dev or main@dev.")]
 From = Annotated[
     str | None,
     typer.Option("--from", help=f"The moment that the branch shows: {MOMENT_WORDS}; by default the present."),
@@ -46,7 +46,7 @@ def create(
     delta_registry: Registry = False, output: Format,
 ) -> None:  # fmt: skip
     """Make a branch of a catalog: CATALOG@BRANCH is the name of a catalog for every client."""
-    body: dict[str, Any] = {"name": name, "days": days, "comment": comment}
+    body: dict[str, Any] = {"name": _short(catalog, name), "days": days, "comment": comment}
     body["from"] = moment_body(source) if source else "head"
     body |= {"delta_registry": True} if delta_registry else {}
     made = api.change("POST", _branches(catalog), body)
@@ -87,7 +87,7 @@ def renew(api: Api, *, catalog: Catalog, name: Branch, days: Days = DAYS, output
 @with_api
 def diff(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     """Show the changes that a promotion of a branch would make, and its conflicts."""
-    found = api.get(f"{_branch(catalog, name)}/diff")
+    found = _compare(api, catalog, name)
     if output is Format.JSON:
         out.emit_json(found)
         return
@@ -102,7 +102,7 @@ def diff(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
 def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     """Check the expectations of the tables that a branch changes. Exit with 4 where one refuses a
     promotion."""
-    checks = api.get(f"{_branch(catalog, name)}/diff")["checks"]
+    checks = _compare(api, catalog, name)["checks"]
     if output is Format.JSON:
         out.emit_json({"checks": checks})
     else:
@@ -127,7 +127,8 @@ def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
 @with_api
 def update(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     """Take over all changes of the catalog since the base of the branch."""
-    done = api.change("POST", f"{_branch(catalog, name)}/update")
+    with out.progress(f"updating {catalog}@{_short(catalog, name)}"):
+        done = api.change("POST", f"{_branch(catalog, name)}/update")
     if output is Format.JSON:
         out.emit_json(done)
         return
@@ -145,7 +146,8 @@ def promote(
     """Make the changes of a branch changes of its catalog, all at once, and end the branch."""
     body: dict[str, Any] = {} if state is None else {"state": state}
     body |= {} if tables is None else {"tables": [table.strip() for table in tables.split(",")]}
-    done = api.change("POST", f"{_branch(catalog, name)}/promote", body)
+    with out.progress(f"promoting {catalog}@{_short(catalog, name)}"):
+        done = api.change("POST", f"{_branch(catalog, name)}/promote", body)
     if output is Format.JSON:
         out.emit_json(done)
         return
@@ -154,6 +156,8 @@ def promote(
         return
     _show(done)
     out.say(f"{escape(done['branch'])} is number {done['seq']} of the log of {escape(catalog)}")
+    if tables is not None:
+        out.say(f"{escape(done['branch'])} stays with its other changes, updated to this number")
 
 
 @branch.command("drop")
@@ -164,7 +168,13 @@ def drop(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     if output is Format.JSON:
         out.emit_json({})
     else:
-        out.say(f"dropped {escape(catalog)}@{escape(name)}")
+        out.say(f"dropped {escape(catalog)}@{escape(_short(catalog, name))}")
+
+
+def _compare(api: Api, catalog: str, name: str) -> dict[str, Any]:
+    """Returns the changes of a branch. The service reads the commits of all changed tables."""
+    with out.progress(f"comparing {catalog}@{_short(catalog, name)}"):
+        return api.get(f"{_branch(catalog, name)}/diff")
 
 
 def _show(changes: dict[str, Any]) -> None:
@@ -195,4 +205,9 @@ def _branches(catalog: str) -> str:
 
 
 def _branch(catalog: str, name: str) -> str:
-    return f"{_branches(catalog)}/{quote(name, safe='')}"
+    return f"{_branches(catalog)}/{quote(_short(catalog, name), safe='')}"
+
+
+def _short(catalog: str, name: str) -> str:
+    """Returns the name of a branch without its catalog."""
+    return name.removeprefix(f"{catalog}@")

@@ -21,9 +21,13 @@ interface Properties<T> {
   about?: string;
   /** Told when the dialog opens and closes, for whoever would take the button away meanwhile. */
   onOpen?: (open: boolean) => void;
+  /** Of the dialog. */
+  width?: string;
+  /** True: the dialog opens, and its button waits for a choice. */
+  waits?: boolean;
 }
 
-export function Act<T>({ name, title, preview, act, result, color, size = "xs", disabled, about, onOpen }: Properties<T>) {
+export function Act<T>({ name, title, preview, act, result, color, size = "xs", disabled, about, onOpen, width, waits }: Properties<T>) {
   const [open, setOpen] = useState(false);
   const client = useQueryClient();
   const change = useMutation({ mutationFn: act });
@@ -46,7 +50,7 @@ export function Act<T>({ name, title, preview, act, result, color, size = "xs", 
       >
         {name}
       </Button>
-      <Dialog opened={open} onClose={() => show(false)} title={title}>
+      <Dialog opened={open} onClose={() => show(false)} title={title} size={width}>
         <Stack>
           {change.data === undefined ? preview : result(change.data)}
           {change.error && <Refusal error={change.error} />}
@@ -55,7 +59,7 @@ export function Act<T>({ name, title, preview, act, result, color, size = "xs", 
               {change.data === undefined ? "Cancel" : "Close"}
             </Button>
             {change.data === undefined && (
-              <Button color={color} loading={change.isPending} onClick={() => change.mutate()}>
+              <Button color={color} disabled={waits} loading={change.isPending} onClick={() => change.mutate()}>
                 {name}
               </Button>
             )}

@@ -7,7 +7,7 @@ import { Link } from "react-router";
 import { type Schemas, call, v1 } from "../api/client";
 import { placeOf } from "../api/places";
 import { DataTable } from "../parts/data-table";
-import { count, plural } from "../parts/format";
+import { count, plural, time } from "../parts/format";
 import { Section, State, Texts } from "../parts/notices";
 import { type Compared, SchemaSides } from "./branch-schema";
 
@@ -52,6 +52,11 @@ export function ChangesSummary({ of }: { of: Changes }) {
   );
 }
 
+/** The principal and the moment of the record that decided; empty where the server checked it. */
+export function checkedBy({ by, at }: Pick<Check, "by" | "at">): string {
+  return [by, at !== null && time(at)].filter(Boolean).join(", ");
+}
+
 const table = createColumnHelper<ChangedTable>();
 const changed = createColumnHelper<ChangedName>();
 const check = createColumnHelper<Check>();
@@ -59,9 +64,10 @@ const CHECKS = [
   check.accessor("outcome", { header: "Outcome", cell: (cell) => <State of={cell.getValue()} /> }),
   check.accessor("table", { header: "Table" }),
   check.accessor("expectation", { header: "Expectation", cell: (cell) => cell.getValue() || "–" }),
-  check.accessor("condition", { header: "Condition", cell: (cell) => (cell.getValue() ? <Code>{cell.getValue()}</Code> : "–") }),
-  check.accessor("refuses", { header: "Refuses a promotion", cell: (cell) => (cell.getValue() ? "yes" : "no") }),
-  check.accessor("version", { header: "At version", cell: (cell) => count(cell.getValue()) }),
+  check.accessor("condition", { header: "Condition", cell: (cell) => (cell.getValue() ? <Code style={{ whiteSpace: cell.getValue().length < 40 ? "nowrap" : undefined }}>{cell.getValue()}</Code> : "–") }),
+  check.accessor("refuses", { header: "Refuses", cell: (cell) => (cell.getValue() ? "yes" : "no") }),
+  check.accessor(checkedBy, { id: "by", header: "Checked by" }),
+  check.accessor("version", { header: "Version", cell: (cell) => count(cell.getValue()) }),
   check.accessor((checked) => checked.problem ?? "", { id: "problem", header: "Problem", cell: (cell) => <Text size="sm" miw={240} style={{ overflowWrap: "anywhere" }}>{cell.getValue() || "–"}</Text> }),
 ];
 

@@ -13,7 +13,7 @@ import { presentOf, readIcebergTable, readIcebergView, textsOf } from "./iceberg
 type Kind = Schemas["ChangedName"]["kind"];
 
 /** A column with the names of all levels above it, or a property. */
-interface Part {
+export interface Part {
   key: string;
   depth: number;
   name: string;
@@ -66,8 +66,18 @@ async function definitionOf(name: string, kind: Kind): Promise<Definition> {
     return { columns: columnParts(columnsOf(fields), partitions.map((field) => field.name)), properties: propertyParts(table.properties ?? {}) };
   }
   const { metadata } = await call(v1.GET("/v1/catalogs/{catalog}/namespaces/{namespace}/tables/{table}", { params: { path, query: { content: true } } }));
-  const { fields } = metadata.schema as unknown as { fields: unknown[] };
-  return { columns: columnParts(columnsOf(fields), metadata.partition_columns), properties: propertyParts(metadata.properties) };
+  return { columns: columnsOfDelta(metadata), properties: propertyParts(metadata.properties) };
+}
+
+/** The columns of a Delta table as it was loaded. */
+export function columnsOfDelta({ schema, partition_columns }: Schemas["Table"]["metadata"]): Part[] {
+  const { fields } = schema as unknown as { fields: unknown[] };
+  return columnParts(columnsOf(fields), partition_columns);
+}
+
+/** Whether two lists of columns differ, in their order, too. */
+export function haveDifference(before: Part[], after: Part[]): boolean {
+  return linesOf(before, after, keyOf).some((line) => changeOf(line) !== "");
 }
 
 export function SchemaSides({ catalog, branch, of, onClose }: { catalog: string; branch: string; of: Compared; onClose: () => void }) {
@@ -107,6 +117,11 @@ export function SchemaSides({ catalog, branch, of, onClose }: { catalog: string;
       </Section>
     </div>
   );
+}
+
+/** The columns of a table of the catalog beside those of a branch. */
+export function ColumnSides({ name, titles, before, after }: { name: string; titles: [string, string]; before: Part[]; after: Part[] }) {
+  return <Sides label={`columns of ${name} on both sides`} what={`column of ${name}`} many={`columns of ${name}`} titles={titles} lines={linesOf(before, after, keyOf)} />;
 }
 
 const keyOf = (part: Part) => part.key;

@@ -1,20 +1,17 @@
-// One branch: what it is, what it changes, and its promotion, which shows both sides first.
-import { Alert, Anchor, Button, Code, Group, Stack, Text, Title } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { createColumnHelper } from "@tanstack/react-table";
-import { useMemo, useState } from "react";
+// One branch: what it is, what it changes; it is updated and promoted here.
+import { Anchor, Button, Code, Group, Stack, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link, Navigate, useParams } from "react-router";
-import { type Schemas, answersOf, call, v1 } from "../api/client";
-import { baseOf, partsOf, screenOf } from "../api/places";
-import { Act } from "../parts/act";
-import { DataTable } from "../parts/data-table";
-import { count, plural, time } from "../parts/format";
+import { type Schemas, call, v1 } from "../api/client";
+import { baseOf, screenOf } from "../api/places";
+import { count, time } from "../parts/format";
 import { Facts, Loaded, Section } from "../parts/notices";
-import { Differences, changeOfCount, isEmpty, useBranchChanges } from "./branch-changes";
+import { Differences, useBranchChanges } from "./branch-changes";
+import { Promotion, Update } from "./branch-promotion";
 import { Drop, Renew, endOf } from "./branches";
 
 type Branch = Schemas["Branch"];
-type Changes = Schemas["BranchChanges"];
 
 export default function BranchScreen() {
   const { name = "" } = useParams();
@@ -41,6 +38,7 @@ function Shown({ catalog, branch }: { catalog: string; branch: Branch }) {
         title="Branch"
         actions={
           <Group gap="xs">
+            <Update catalog={catalog} branch={branch} />
             <Renew catalog={catalog} branch={branch} />
             <Drop catalog={catalog} branch={branch} dropped={<Navigate to={screenOf("/branches", catalog)} />} />
           </Group>
@@ -54,6 +52,7 @@ function Shown({ catalog, branch }: { catalog: string; branch: Branch }) {
             ["Ends", endOf(branch.until)],
             ["Owner", branch.owner || "admins only"],
             ["Comment", branch.comment],
+            ["Delta's registry of branches", branch.delta_registry ? "Commits name the branch." : "off"],
             ["HEAD of the catalog that it was made from", <Code key="base">{branch.base}</Code>],
           ]}
         />
@@ -85,109 +84,6 @@ function Shown({ catalog, branch }: { catalog: string; branch: Branch }) {
           </>
         )}
       </Loaded>
-    </>
-  );
-}
-
-interface OfPromotion {
-  catalog: string;
-  branch: Branch;
-  changes: Changes;
-}
-
-function Promotion({ catalog, branch, changes, onOpen }: OfPromotion & { onOpen: (open: boolean) => void }) {
-  const client = useQueryClient();
-  const full = branch.full_name;
-  const empty = isEmpty(changes);
-  return (
-    <Group>
-      <Act
-        name="Promote"
-        about={full}
-        size="sm"
-        onOpen={onOpen}
-        disabled={empty || changes.conflicts.length > 0}
-        title={`Promote ${full} to ${catalog}`}
-        preview={<PromotionPreview catalog={catalog} branch={branch} changes={changes} />}
-        act={async () => {
-          const path = { catalog, branch: branch.name };
-          const done = await call(v1.POST("/v1/catalogs/{catalog}/branches/{branch}/promote", { params: { path }, body: { state: changes.state } }));
-          await client.invalidateQueries({ queryKey: ["branches", catalog] });
-          return done;
-        }}
-        result={({ seq }) =>
-          seq === null ? (
-            <Alert color="blue" role="status">
-              {full} has no changes, and stays.
-            </Alert>
-          ) : (
-            <Navigate to={`${screenOf("/history", catalog)}&seq=${seq}`} />
-          )
-        }
-      />
-      <Text size="sm">{empty ? `Nothing was changed on ${full}.` : changes.conflicts.length > 0 ? "It would be refused for the reasons below." : `All changes become changes of ${catalog} at once, and ${full} ends.`}</Text>
-    </Group>
-  );
-}
-
-/** A table or a name of the catalog: what it is now, and with the promotion. */
-interface Side {
-  id: string;
-  name: string;
-  now: string;
-  then: string;
-}
-
-const column = createColumnHelper<Side>();
-
-/** Tables whose present state is looked up, a request each. */
-const LOOKED_UP = 50;
-
-async function sidesOf(catalog: string, full: string, { tables, names }: Changes): Promise<Side[]> {
-  const looked = await answersOf(tables.slice(0, LOOKED_UP), ({ name }) =>
-    call(v1.GET("/v1/catalogs/{catalog}/namespaces/{namespace}/tables/{table}", { params: { path: partsOf(`${catalog}.${name}`), query: { statistics: true } } })),
-  );
-  const ofTables = tables.map(({ name, files_added, files_removed, rows_added, rows_removed, operations }, place) => {
-    const now = looked[place];
-    const statistics = now?.statistics;
-    const known = statistics ? `: ${plural(statistics.rows, "row")} in ${plural(statistics.files, "file")}${statistics.version === now.latest ? "" : ` at version ${count(statistics.version)}`}` : "";
-    const change = `files ${changeOfCount(files_added, files_removed)}, rows ${changeOfCount(rows_added, rows_removed)} (${operations.join(", ")})`;
-    return { id: `table ${name}`, name, now: now ? `version ${count(now.latest)}${known}` : "not looked up", then: now ? `version ${count(now.latest + 1)}: ${change}` : change };
-  });
-  return [...ofTables, ...names.map((name) => nameSide(name, full))];
-}
-
-function nameSide({ name, kind, change }: Changes["names"][number], full: string): Side {
-  const sides = {
-    created: ["nothing", `${kind} as in ${full}`],
-    changed: [kind, `${kind} as in ${full}`],
-    replaced: [kind, `another ${kind}, that of ${full}`],
-    dropped: [kind, "nothing"],
-  } as const;
-  const [now, then] = sides[change];
-  return { id: `${change} ${name}`, name, now, then };
-}
-
-function PromotionPreview({ catalog, branch, changes }: OfPromotion) {
-  const full = branch.full_name;
-  const sides = useQuery({ queryKey: ["promotion", full, changes.state], queryFn: () => sidesOf(catalog, full, changes), staleTime: 0 });
-  const columns = useMemo(
-    () => [
-      column.accessor("name", { header: "Name" }),
-      column.accessor("now", { header: `${catalog} has now` }),
-      column.accessor("then", { header: `${catalog} gets` }),
-    ],
-    [catalog],
-  );
-  return (
-    <>
-      <Text>Readers of {catalog} see all of it at once. Rights that were granted on the branch are not promoted, and {full} ends.</Text>
-      <Loaded query={sides}>
-        {(found) => <DataTable label="both sides" rowId={(side) => side.id} rows={found} columns={columns} empty="" size={10} />}
-      </Loaded>
-      <Text size="sm">
-        Exactly these changes are promoted, state <Code>{changes.state}</Code>; if the branch has others by then, it is refused.
-      </Text>
     </>
   );
 }

@@ -1,5 +1,5 @@
 // The branches of a catalog: what each shows and until when; making, renewing and dropping them.
-import { Alert, Anchor, Group, SimpleGrid, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Alert, Anchor, Group, SimpleGrid, Stack, Switch, Text, TextInput, Title } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { createColumnHelper } from "@tanstack/react-table";
 import { type ReactNode, useMemo, useState } from "react";
@@ -102,6 +102,7 @@ function NewBranch({ catalog }: { catalog: string }) {
   const [days, setDays] = useState(DAYS);
   const [from, setFrom] = useState("");
   const [comment, setComment] = useState("");
+  const [registry, setRegistry] = useState(false);
   const full = `${catalog}@${name.trim()}`;
   const moment = from.trim();
   return (
@@ -124,13 +125,19 @@ function NewBranch({ catalog }: { catalog: string }) {
                 Clients use {full} as a catalog. It shows {catalog} as of {moment || "now"}, and keeps its own changes until they are promoted. No data is copied.
               </Text>
               <End days={days} />
+              <Switch
+                label="Delta's registry of branches"
+                description="Commits of Delta tables name the branch in their logs, by a proposal for Delta's protocol."
+                checked={registry}
+                onChange={(event) => setRegistry(event.currentTarget.checked)}
+              />
             </>
           }
           act={() =>
             call(
               v1.POST("/v1/catalogs/{catalog}/branches", {
                 params: { path: { catalog } },
-                body: { name: name.trim(), from: moment ? whenOf(moment) : "head", days: Number(days), comment: comment.trim() || null },
+                body: { name: name.trim(), from: moment ? whenOf(moment) : "head", days: Number(days), comment: comment.trim() || null, delta_registry: registry },
               }),
             )
           }

@@ -237,7 +237,7 @@ def denial(principal: Principal, need: Need) -> PermissionDenied:
     if need.target == METASTORE:
         return PermissionDenied(refusal, remedy="ask an admin for the grant on the metastore")
     kind = "table" if need.rule in TABLE_RULES else "securable"
-    remedy = "ask its owner, or the owner of its namespace or catalog, for a grant; if it exists"
+    remedy = "ask the owner of it, its namespace or catalog for a grant, if it exists; an owner may grant it to itself"
     return PermissionDenied(f"{refusal}: {kind} '{need.target}'", remedy=remedy)
 
 

@@ -429,7 +429,7 @@ def _changed_tables(plan: Comparison, names: Sequence[str] = ()) -> list[Compare
         if fold(name) not in changed or changed[fold(name)].is_renamed:
             done = "changed" if fold(name) not in changed else "changed under the name of the catalog"
             problem = f"'{name[:300]}' is no Delta table that branch '{plan.base.branch}' {done}"
-            remedy = "name tables as the branch's changes do; new names go with the whole branch"
+            remedy = "name tables as 'turnstile branch diff' does: sales.orders; new names go with the whole branch"
             raise InvalidRequest(problem, field="tables", remedy=remedy)
     return [changed[name] for name in dict.fromkeys(map(fold, names) if names else changed)]
 

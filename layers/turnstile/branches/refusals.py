@@ -35,7 +35,7 @@ def require_rights(branch: str, reasons: Sequence[str], *, change: str = "promot
     if reasons:
         raise PermissionDenied(
             f"branch '{branch}' cannot be {change}: {first_of(reasons)}",
-            remedy="ask for PROMOTE there or above, or ask the owner of the catalog",
+            remedy="ask for PROMOTE on these names of the catalog or above, or ask the owner of the catalog",
             missing=list(reasons[:CONFLICTS_MAX]),
             count=len(reasons),
         )

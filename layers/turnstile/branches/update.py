@@ -57,7 +57,7 @@ from turnstile.store.ports import World
 UPDATES_MAX: Final = 1_000
 """Updates of a table with changes of both sides: its entity names the commit of each."""
 _ATTEMPTS: Final = 10
-_REMEDY: Final = "undo there what is in conflict, or make a new branch"
+_REMEDY: Final = "undo on the branch what is in conflict, or make a new branch"
 
 
 class UpdatedTable(msgspec.Struct, frozen=True):

@@ -52,6 +52,25 @@ def test_a_promotion_carries_the_state_that_a_comparison_showed_or_some_tables()
     assert bodies == [{"state": "5b0c"}, {}, {"tables": ["sales.a", "sales.b"]}]
 
 
+def test_a_promotion_of_some_tables_says_that_the_branch_stays() -> None:
+    with service(diff()) as canned:
+        whole = run("branch", "promote", "main", "dev", "--url", canned.url).stdout
+        some = run("branch", "promote", "main", "dev", "--tables", "sales.a", "--url", canned.url).stdout
+    assert "main@dev is number 7 of the log of main" in whole and "main@dev is number 7 of the log of main" in some
+    assert "main@dev stays" in some and "stays" not in whole
+
+
+def test_a_branch_is_named_with_or_without_its_catalog() -> None:
+    made = {"full_name": "main@dev", "at": 1_764_547_200_000_000, "until": 1_764_547_200_000}
+    routes = {"POST /v1/catalogs/main/branches": (201, made), "DELETE /v1/catalogs/main/branches/dev": (204, None)}
+    with service({**diff(), **routes}) as canned:
+        for name in ("dev", "main@dev"):
+            assert run("branch", "create", "main", name, "--url", canned.url).exit_code == 0
+            assert run("branch", "diff", "main", name, "--url", canned.url).exit_code == 0
+            assert run("branch", "drop", "main", name, "--url", canned.url).stdout == "dropped main@dev\n"
+    assert [body["name"] for method, _, body, _ in canned.seen if method == "POST"] == ["dev", "dev"]
+
+
 def test_a_branch_is_in_deltas_registry_only_if_the_command_says_so() -> None:
     made = {"full_name": "main@dev", "at": 1_764_547_200_000_000, "until": 1_764_547_200_000}
     with service({"POST /v1/catalogs/main/branches": (201, made)}) as canned:

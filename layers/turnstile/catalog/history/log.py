@@ -8,6 +8,7 @@ takes a dozen reads, without an index of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,8 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.names import is_branch
+
+_NO_SNAPSHOT: Final = "list them: turnstile catalog snapshots CATALOG; a time is time:2026-11-01T00:00:00Z"
 
 
 def named_snapshots_of(tree: Tree, store: CatalogStore) -> Iterator[NamedSnapshot]:
@@ -36,7 +39,7 @@ def find_named_snapshot(tree: Tree, store: CatalogStore, name: str, field: str =
     entry = None if is_branch(tree.catalog) else tree.find(snapshot_path(name))
     entity = store.entity(tree.catalog, entry.obj) if entry is not None else None
     if not isinstance(entity, NamedSnapshot):
-        raise NotFound("snapshot", f"{tree.catalog}@{name}", field=field, remedy="list the catalog's snapshots")
+        raise NotFound("snapshot", f"{tree.catalog}@{name}", field=field, remedy=_NO_SNAPSHOT)
     return entity
 
 
@@ -179,7 +182,7 @@ class History:
             commit = self._commit_on_way(catalog, id) if seq >= least else None
             if commit is not None and (seq in (at[1].seq - 1, least) or later(commit)):
                 return id, commit
-        raise _moment_gone(catalog, f"anything before number {at[1].seq}")
+        raise _moment_gone(catalog, f"a moment before number {at[1].seq}")
 
     def _commit_on_way(self, catalog: str, id: str) -> CatalogCommit | None:
         """A commit on the way, without its index. It is cached, since requests as of one moment all
