@@ -152,7 +152,7 @@ def test_a_vacuum_lists_and_removes_with_keys_of_the_server(
 
 
 def test_i28_keys_of_a_branchs_table_read_the_catalogs_files_by_name_and_write_in_their_own_folder(
-    spark: Any, lake: Any, s3: CountingProxy, api: CountingProxy, table: str, vending_server: ServerOnS3
+    spark: Any, lake: Any, s3: CountingProxy, api: CountingProxy, table: str
 ) -> None:
     spark.sql(f"INSERT INTO vended.{table} SELECT id FROM range(10, 14)")
     lake.context.checksums.flush()
