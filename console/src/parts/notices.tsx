@@ -73,7 +73,7 @@ const STATES: Record<string, string> = {
   open: "orange", committed: "teal", aborted: "gray", held: "teal", waiting: "orange", victim: "red",
   ok: "teal", warning: "orange", failed: "red", healthy: "teal", behind: "orange",
   staged: "blue", inline: "grape", published: "teal", ratified: "blue", never: "gray",
-  passed: "teal", broken: "red", unchecked: "orange", created: "teal", changed: "blue", replaced: "orange", added: "teal", removed: "red",
+  passed: "teal", broken: "red", unchecked: "orange", created: "teal", changed: "blue", replaced: "orange", renamed: "blue", added: "teal", removed: "red",
   delta: "cyan", iceberg: "indigo", namespace: "gray", table: "cyan", "iceberg-table": "indigo", "iceberg-view": "violet",
 };
 

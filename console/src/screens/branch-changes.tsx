@@ -47,7 +47,7 @@ export function ChangesSummary({ of }: { of: Changes }) {
   const tables = of.tables.map(({ name, latest, base, rows_added, rows_removed }) => `${name}: ${plural(latest - base, "commit")}, rows ${changeOfCount(rows_added, rows_removed)}`);
   return (
     <div role="status">
-      <Texts of={[...tables, ...of.names.map(({ name, kind, change }) => `${name}: ${kind} ${change}`)]} />
+      <Texts of={[...tables, ...of.names.map(({ name, kind, change, old_name }) => `${name}: ${kind} ${change}${old_name ? ` from ${old_name}` : ""}`)]} />
     </div>
   );
 }
@@ -73,6 +73,7 @@ const CHECKS = [
 
 export function Differences({ catalog, branch, changes }: { catalog: string; branch: string; changes: Changes }) {
   const [opened, setOpened] = useState<Compared | null>(null);
+  const oldNames = useMemo(() => new Map(changes.names.map(({ name, old_name }) => [name, old_name])), [changes.names]);
   const tables = useMemo(
     () => [
       table.accessor("name", {
@@ -90,10 +91,10 @@ export function Differences({ catalog, branch, changes }: { catalog: string; bra
       table.display({
         id: "definition",
         header: "Definition",
-        cell: ({ row: { original } }) => <Compare name={original.name} onClick={() => setOpened({ name: original.name, kind: "table", before: true, after: true })} />,
+        cell: ({ row: { original } }) => <Compare name={original.name} onClick={() => setOpened({ name: original.name, kind: "table", before: oldNames.get(original.name) ?? original.name, after: true })} />,
       }),
     ],
-    [branch],
+    [branch, oldNames],
   );
   const names = useMemo(
     () => [
@@ -113,8 +114,8 @@ export function Differences({ catalog, branch, changes }: { catalog: string; bra
       changed.display({
         id: "definition",
         header: "Definition",
-        cell: ({ row: { original: { name, kind, change } } }) =>
-          kind !== "namespace" && <Compare name={name} onClick={() => setOpened({ name, kind, before: change !== "created", after: change !== "dropped" })} />,
+        cell: ({ row: { original: { name, kind, change, old_name } } }) =>
+          kind !== "namespace" && <Compare name={name} onClick={() => setOpened({ name, kind, before: change === "created" ? null : (old_name ?? name), after: change !== "dropped" })} />,
       }),
     ],
     [catalog, branch],

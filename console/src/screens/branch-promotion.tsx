@@ -225,7 +225,8 @@ async function totalsOf(table_id: string, version: number): Promise<Pick<Schemas
 
 async function sidesOf(catalog: string, full: string, { tables, names }: Changes): Promise<Side[]> {
   const created = names.filter(({ kind, change }) => kind === "table" && change === "created").slice(0, LOOKED_UP);
-  const looked = await answersOf(tables.slice(0, LOOKED_UP), ({ name }) => Promise.all([lookUp(`${catalog}.${name}`), lookUp(`${full}.${name}`)]), 4);
+  const old = new Map(names.map(({ name, old_name }) => [name, old_name]));
+  const looked = await answersOf(tables.slice(0, LOOKED_UP), ({ name }) => Promise.all([lookUp(`${catalog}.${old.get(name) ?? name}`), lookUp(`${full}.${name}`)]), 4);
   const made = new Map(await answersOf(created, async ({ name }) => [name, (await lookUp(`${full}.${name}`)).text] as const, 4));
   const ofTables = tables.map(({ name, latest, files_added, files_removed, rows_added, rows_removed, operations }, place) => {
     const change = `files ${changeOfCount(files_added, files_removed)}, rows ${changeOfCount(rows_added, rows_removed)} (${operations.join(", ")})`;
@@ -238,11 +239,12 @@ async function sidesOf(catalog: string, full: string, { tables, names }: Changes
   return [...ofTables, ...names.map((name) => nameSide(name, full, made))];
 }
 
-function nameSide({ name, kind, change }: Changes["names"][number], full: string, made: Map<string, string>): Side {
+function nameSide({ name, kind, change, old_name }: Changes["names"][number], full: string, made: Map<string, string>): Side {
   const sides = {
     created: ["nothing", `${kind} as in ${full}`, made.get(name) ?? kind],
     changed: [kind, `${kind} as in ${full}`, kind],
     replaced: [kind, `another ${kind}, that of ${full}`, `another ${kind}`],
+    renamed: [`${kind} ${old_name}`, `the name ${name}`, kind],
     dropped: [kind, "nothing", "nothing"],
   } as const;
   const [now, then, branch] = sides[change];

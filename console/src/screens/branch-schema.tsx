@@ -29,8 +29,8 @@ interface Definition {
 export interface Compared {
   name: string;
   kind: Kind;
-  /** False where the catalog has nothing of this name that the branch changes. */
-  before: boolean;
+  /** Its name in the catalog; null where the branch created it. */
+  before: string | null;
   /** False where the branch drops it. */
   after: boolean;
 }
@@ -91,11 +91,11 @@ export function SchemaSides({ catalog, branch, of, onClose }: { catalog: string;
     queryKey: ["definitions", branch, name, kind, before, after],
     queryFn: () =>
       Promise.all([
-        before ? definitionOf(`${catalog}.${name}`, kind) : NOTHING,
+        before ? definitionOf(`${catalog}.${before}`, kind) : NOTHING,
         after ? definitionOf(`${branch}.${name}`, kind) : NOTHING,
       ]),
   });
-  const titles: [string, string] = [before ? `${catalog}.${name}` : "not in the catalog", after ? `${branch}.${name}` : "dropped on the branch"];
+  const titles: [string, string] = [before ? `${catalog}.${before}` : "not in the catalog", after ? `${branch}.${name}` : "dropped on the branch"];
   return (
     <div ref={place} tabIndex={-1} style={{ scrollMarginTop: 72, outline: "none" }}>
       <Section
