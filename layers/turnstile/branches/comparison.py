@@ -146,7 +146,7 @@ class Comparer:
                 problem = "was renamed on the branch, and another table has its old name, or had its new one"
                 conflicts.append(f"'{dotted_name(*each.path)}' {problem}: give it its name again")
             elif (now := present.find(each.path)) is None or now.table_id != table.origin.source:
-                conflicts.append(_gone(each.path))
+                conflicts.append(_lost_name(each.path))
             else:
                 own.append(_OwnTable(each.path, table, each.path))
         self._read_heads([each.entity for each in own], dropped)
@@ -215,7 +215,7 @@ class Comparer:
         now = present.find(each.path)
         name = dotted_name(*each.path)
         if each.source is not None and _is_elsewhere(each, present):
-            return _gone(each.source)
+            return _lost_name(each.source)
         if each.before is None or each.source is not None:
             parent = each.path[:-1]
             if parent and parent not in created and present.find(parent) is None:
@@ -342,7 +342,7 @@ def _is_elsewhere(rename: Difference, present: Tree) -> bool:
     return now is None or now.table_id != rename.before.table_id
 
 
-def _gone(path: Path) -> str:
+def _lost_name(path: Path) -> str:
     return f"'{dotted_name(*path)}' was dropped, renamed or replaced in the catalog"
 
 

@@ -21,9 +21,9 @@ from turnstile.store.ports import in_batches
 
 def return_unchanged(services: CatalogServices, comparer: Comparer, plan: Comparison, *, ends: bool) -> bool:
     """Makes tables without changes the catalog's again, many in one change of the branch. A table
-    that was changed since ``plan`` stays, and a renamed one; and one with rights of the branch's own, unless the
-    branch ``ends``. Returns whether there were any. Raises StateConflict where one got a commit
-    meanwhile."""
+    that was changed since ``plan`` stays, and a renamed one; and one with rights of the branch's
+    own, unless the branch ``ends``. Returns whether there were any. Raises StateConflict where one
+    got a commit meanwhile."""
     tables = [table for table in plan.tables if table.change.is_empty and not table.is_renamed]
     if not ends:
         tables = _without_rights(services.reader.store, plan, tables)

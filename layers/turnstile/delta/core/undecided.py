@@ -27,8 +27,13 @@ import msgspec
 
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import Entry, TableHead
-from turnstile.delta.core.writes.ratify import hand_over_head, named_change, ticket_change, unchanged_check
-from turnstile.delta.core.writes.state import with_name
+from turnstile.delta.core.writes.ratify import (
+    hand_over_head,
+    named_change,
+    ticket_change,
+    unchanged_check,
+    with_name,
+)
 from turnstile.store.core.evaluate import apply_actions
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.terms import latest_ms

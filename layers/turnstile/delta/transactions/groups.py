@@ -32,7 +32,7 @@ from turnstile.delta.commits import head_of
 from turnstile.delta.core.decide import CONTENDED, Conflict, Proposal, Ratified, Refused, excludes_earlier
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.undecided import LARGE_MAX
-from turnstile.delta.core.writes.state import with_name
+from turnstile.delta.core.writes.ratify import with_name
 from turnstile.delta.prepare import Member, Prepared
 from turnstile.delta.proposals import GroupRequest, HandOver, check_request
 from turnstile.delta.ratify import Ratifier

@@ -335,3 +335,8 @@ def hwm_after(head: TableHead, count: int) -> int | None:
     for entry in head.tail[:count]:
         mark = mark_after(mark, entry)
     return mark
+
+
+def with_name(write: Change, name: str) -> Change:
+    """Returns a write of a HEAD that gives its table another full name, too; the same for none."""
+    return Change(write.key, write.clauses, (*write.actions, Set(("name",), name))) if name else write

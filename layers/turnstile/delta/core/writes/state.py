@@ -267,11 +267,6 @@ def rename_head(key: str, name: str, now: int) -> Change:
     return Change(key, (shown,), (Set(("name",), name), Set(("changed_at",), now)))
 
 
-def with_name(write: Change, name: str) -> Change:
-    """Returns a write of a HEAD that gives its table another full name, too; the same for none."""
-    return Change(write.key, write.clauses, (*write.actions, Set(("name",), name))) if name else write
-
-
 def leave_head(head: TableHead, reason: str, now: int) -> Change:
     """Active to leaving: no commit is ratified any more, publishing goes on."""
     actions = (Set(("state",), LEAVING), Set(("reason",), reason), Set(("changed_at",), now))
