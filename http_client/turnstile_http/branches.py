@@ -18,7 +18,7 @@ from typing import Any, Self
 from turnstile_http.api import Api, moment_body
 from turnstile_http.errors import ApiError
 from turnstile_http.http import Json, path
-from turnstile_http.names import check_branch_name
+from turnstile_http.names import check_branch_name, short_branch_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,5 +150,4 @@ class Branches:
         return path("v1", "catalogs", self._catalog, "branches", *map(self._short, parts))
 
     def _short(self, name: str) -> str:
-        """Returns the name of a branch without the catalog, which may be before it."""
-        return name.removeprefix(f"{self._catalog}@")
+        return short_branch_name(self._catalog, name)

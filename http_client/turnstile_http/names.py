@@ -33,6 +33,11 @@ def check_branch_name(name: str) -> str:
     raise ApiError(400, "InvalidName", f"{name[:300]!r} is not a valid name of a branch", {"remedy": remedy})
 
 
+def short_branch_name(catalog: str, name: str) -> str:
+    """Returns the name of a branch without its catalog, which may be before it: ``main@dev``."""
+    return name.removeprefix(f"{catalog}@")
+
+
 def dotted_name(levels: Iterable[str]) -> str:
     """The name of a namespace; raises as :func:`check_name`. A level with a dot in it would name
     another namespace."""

@@ -34,6 +34,9 @@ def catalog_http(world: FakeWorld) -> Http:
 
 
 DEFAULT = NAMESPACES + "/default"
+BRANCHES = "/v1/catalogs/main/branches"
+DEV = "/v1/catalogs/main@dev/namespaces"
+DEV_DEFAULT = DEV + "/default"
 
 
 @dataclass
@@ -70,6 +73,12 @@ class PlansApi(CatalogApi):
         self.plans = Http(plans.app)
         self.commits = Http(commits.app)
 
+    def table(self, name: str, tables: str = DEV_DEFAULT) -> dict[str, Any]:
+        """The loaded table of a namespace, by default of the branch."""
+        answer = self.commits.get(f"{tables}/tables/{name}")
+        assert answer.status == 200, answer.text
+        return dict(answer.json)
+
     def add_files(self, table_id: str, *added: dict[str, Any], **info: Any) -> int:
         """A commit with these ``add`` actions, and further members of its commitInfo. Returns its
         version."""
@@ -82,6 +91,16 @@ class PlansApi(CatalogApi):
         )
         assert answer.status == 200, answer.text
         return version
+
+
+def two_tables_on_a_branch(api: CatalogApi) -> PlansApi:
+    """The tables ``t`` and ``u`` with one file each, and the branch ``dev`` after that."""
+    site = PlansApi(api)
+    for name in ("t", "u"):
+        site.add_files(site.create(name)["table_id"], delta.add("a"))
+    branch = site.http.post(BRANCHES, {"name": "dev"})
+    assert branch.status == 201, branch.text
+    return site
 
 
 def refused(answer: Answer, status: int, type: str, field: str | None = None) -> dict[str, Any]:

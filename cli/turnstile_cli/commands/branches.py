@@ -14,6 +14,7 @@ from turnstile_cli.connection import command_group, with_api
 from turnstile_cli.errors import Exit
 from turnstile_cli.names import MOMENT_WORDS, moment_body
 from turnstile_cli.output import Format
+from turnstile_http.names import short_branch_name
 
 Catalog = Annotated[str, typer.Argument(metavar="CATALOG", help="Name of the catalog.")]
 Branch = Annotated[str, typer.Argument(metavar="BRANCH", help="Name of the branch: dev or main@dev.")]
@@ -46,7 +47,7 @@ def create(
     delta_registry: Registry = False, output: Format,
 ) -> None:  # fmt: skip
     """Make a branch of a catalog: CATALOG@BRANCH is the name of a catalog for every client."""
-    body: dict[str, Any] = {"name": _short(catalog, name), "days": days, "comment": comment}
+    body: dict[str, Any] = {"name": short_branch_name(catalog, name), "days": days, "comment": comment}
     body["from"] = moment_body(source) if source else "head"
     body |= {"delta_registry": True} if delta_registry else {}
     made = api.change("POST", _branches(catalog), body)
@@ -127,7 +128,7 @@ def check(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
 @with_api
 def update(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     """Take over all changes of the catalog since the base of the branch."""
-    with out.progress(f"updating {catalog}@{_short(catalog, name)}"):
+    with out.progress(f"updating {catalog}@{short_branch_name(catalog, name)}"):
         done = api.change("POST", f"{_branch(catalog, name)}/update")
     if output is Format.JSON:
         out.emit_json(done)
@@ -146,7 +147,7 @@ def promote(
     """Make the changes of a branch changes of its catalog, all at once, and end the branch."""
     body: dict[str, Any] = {} if state is None else {"state": state}
     body |= {} if tables is None else {"tables": [table.strip() for table in tables.split(",")]}
-    with out.progress(f"promoting {catalog}@{_short(catalog, name)}"):
+    with out.progress(f"promoting {catalog}@{short_branch_name(catalog, name)}"):
         done = api.change("POST", f"{_branch(catalog, name)}/promote", body)
     if output is Format.JSON:
         out.emit_json(done)
@@ -168,12 +169,12 @@ def drop(api: Api, *, catalog: Catalog, name: Branch, output: Format) -> None:
     if output is Format.JSON:
         out.emit_json({})
     else:
-        out.say(f"dropped {escape(catalog)}@{escape(_short(catalog, name))}")
+        out.say(f"dropped {escape(catalog)}@{escape(short_branch_name(catalog, name))}")
 
 
 def _compare(api: Api, catalog: str, name: str) -> dict[str, Any]:
     """Returns the changes of a branch. The service reads the commits of all changed tables."""
-    with out.progress(f"comparing {catalog}@{_short(catalog, name)}"):
+    with out.progress(f"comparing {catalog}@{short_branch_name(catalog, name)}"):
         return api.get(f"{_branch(catalog, name)}/diff")
 
 
@@ -205,9 +206,4 @@ def _branches(catalog: str) -> str:
 
 
 def _branch(catalog: str, name: str) -> str:
-    return f"{_branches(catalog)}/{quote(_short(catalog, name), safe='')}"
-
-
-def _short(catalog: str, name: str) -> str:
-    """Returns the name of a branch without its catalog."""
-    return name.removeprefix(f"{catalog}@")
+    return f"{_branches(catalog)}/{quote(short_branch_name(catalog, name), safe='')}"

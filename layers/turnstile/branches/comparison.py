@@ -3,14 +3,14 @@ log of its own, and the conflicts with changes of the catalog since the base (I2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
 import msgspec
 
 from turnstile.branches.commits import Span, commits_of_tables
-from turnstile.branches.core.differences import Difference, differences, renamed_tables
+from turnstile.branches.core.differences import Difference, differences, with_renames
 from turnstile.branches.core.entities import same_but_rights
 from turnstile.branches.core.net_change import NetChange, conflict_of, moved_change
 from turnstile.branches.core.paths import Action, BranchPaths
@@ -18,6 +18,7 @@ from turnstile.branches.refusals import late_commit
 from turnstile.catalog.branches import base_of
 from turnstile.catalog.core.branches import is_inherited
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, BranchOrigin, Table
+from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import NamedSnapshot
@@ -79,6 +80,7 @@ class Comparison(msgspec.Struct, frozen=True):
         names: that lead to another entity on the branch, or to none; ``rights``: names of entities
             with other rights alone.
         conflicts: the reasons why the branch cannot be promoted.
+        dropped: the HEADs of tables that the branch dropped or replaced, and the catalog still has.
     """
 
     base: NamedSnapshot
@@ -89,6 +91,7 @@ class Comparison(msgspec.Struct, frozen=True):
     rights: list[Difference]
     tables: list[ComparedTable]
     conflicts: list[str]
+    dropped: list[TableHead]
 
 
 class Comparer:
@@ -124,18 +127,14 @@ class Comparer:
         dropped: list[Difference] = []
         found = differences(base_tree, branch)
         own_tables = self._own_tables(branch, found)
-        origins = {each: table.origin.source for each, table in own_tables.items() if table.origin is not None}
-        renames = renamed_tables(found, origins)
-        renamed = {each.after: each for each in renames.values()}
-        self._fetch_entities(base_tree, branch, [each for each in found if each not in own_tables])
-        for each in found:
-            table = own_tables.get(each)
-            if each in renames:
-                continue
-            if table is not None and (rename := renamed.get(each.after)) is not None:
-                names.append(rename)
-                if not _is_elsewhere(rename, present):
-                    own.append(_OwnTable(each.path, table, rename.source or each.path))
+        origins = {entry: table.origin.source for entry, table in own_tables.items() if table.origin is not None}
+        self._fetch_entities(base_tree, branch, [each for each in found if each.after not in own_tables])
+        for each in with_renames(found, origins):
+            table = None if each.after is None else own_tables.get(each.after)
+            if table is not None and table.origin is not None and each.source is not None:
+                names.append(each)
+                if _has(present, each.source, table.origin.source):
+                    own.append(_OwnTable(each.path, table, each.source))
             elif table is None or table.origin is None:
                 if each.of == TABLE and each.before is not None and each.kind in ("dropped", "replaced"):
                     dropped.append(each)
@@ -145,15 +144,17 @@ class Comparer:
             elif each.before is None or each.before.table_id != table.origin.source:
                 problem = "was renamed on the branch, and another table has its old name, or had its new one"
                 conflicts.append(f"'{dotted_name(*each.path)}' {problem}: give it its name again")
-            elif (now := present.find(each.path)) is None or now.table_id != table.origin.source:
+            elif not _has(present, each.path, table.origin.source):
                 conflicts.append(_lost_name(each.path))
             else:
                 own.append(_OwnTable(each.path, table, each.path))
         self._read_heads([each.entity for each in own], dropped)
-        conflicts += self._drop_conflicts(dropped, base, present)
+        heads = dict(self._dropped_heads(dropped))
+        conflicts += self._drop_conflicts(heads, base, present)
+        still_there = [head for path, head in heads.items() if _has(present, path, head.table_id)]
         tables = self._tables(own)
         conflicts += [table.conflict for table in tables if table.conflict is not None]
-        plan = Comparison(base, base_tree, branch, present, names, rights, tables, conflicts)
+        plan = Comparison(base, base_tree, branch, present, names, rights, tables, conflicts, still_there)
         plan.conflicts.extend(self.name_conflicts(plan, present))
         return plan
 
@@ -164,31 +165,34 @@ class Comparer:
         ids += [each.before.table_id for each in dropped if each.before is not None]
         self._heads = self._world.refs.read_many([self._world.space.table(id) for id in ids]) if ids else {}
 
-    def _drop_conflicts(self, dropped: Iterable[Difference], base: NamedSnapshot, present: Tree) -> Iterator[str]:
-        """The tables that the branch dropped, and the catalog wrote or renamed since the base."""
+    def _dropped_heads(self, dropped: Iterable[Difference]) -> Iterator[tuple[Path, TableHead]]:
+        """The HEADs of the catalog's tables that the branch dropped, with their names."""
         for each in dropped:
             assert each.before is not None
             row = self._heads.pop(self._world.space.table(each.before.table_id), None)
-            if row is None:
-                continue
-            head = TableHead.from_row(row)
-            now = present.find(each.path)
-            name = dotted_name(*each.path)
-            if now is None and head.state not in (DROPPED, LEAVING):
-                yield f"'{name}' was dropped on the branch and renamed in the catalog"
-            elif now is not None and now.table_id == head.table_id and (reason := late_commit(head, base, name)):
-                yield reason
+            if row is not None:
+                yield each.path, TableHead.from_row(row)
 
-    def _own_tables(self, branch: Tree, found: Sequence[Difference]) -> dict[Difference, Table]:
+    def _drop_conflicts(self, heads: Mapping[Path, TableHead], base: NamedSnapshot, present: Tree) -> Iterator[str]:
+        """The tables that the branch dropped, and the catalog wrote or renamed since the base."""
+        for path, head in heads.items():
+            name = dotted_name(*path)
+            if _has(present, path, head.table_id):
+                reason = late_commit(head, base, name)
+                yield from [] if reason is None else [reason]
+            elif present.find(path) is None and head.state not in (DROPPED, LEAVING):
+                yield f"'{name}' was dropped on the branch and renamed in the catalog"
+
+    def _own_tables(self, branch: Tree, found: Sequence[Difference]) -> dict[IndexEntry, Table]:
         """The Delta tables of the branch with a log of their own, a hundred a request."""
-        entries = {
-            each: entry
+        entries = [
+            entry
             for each in found
             if (entry := each.after) is not None and entry.kind == TABLE and not is_inherited(branch, entry)
-        }
-        entities = self._store.entities(branch.catalog, [entry.obj for entry in entries.values()])
-        tables = {each: entities[entry.obj] for each, entry in entries.items()}
-        return {each: table for each, table in tables.items() if isinstance(table, Table) and table.external is None}
+        ]
+        entities = self._store.entities(branch.catalog, [entry.obj for entry in entries])
+        tables = {entry: entities[entry.obj] for entry in entries}
+        return {entry: table for entry, table in tables.items() if isinstance(table, Table) and table.external is None}
 
     def _fetch_entities(self, base: Tree, branch: Tree, found: Sequence[Difference]) -> None:
         """Caches the entities that names lead to before and after, a hundred a request."""
@@ -214,7 +218,7 @@ class Comparer:
     def _name_conflict(self, each: Difference, plan: Comparison, present: Tree, created: set[Path]) -> str | None:
         now = present.find(each.path)
         name = dotted_name(*each.path)
-        if each.source is not None and _is_elsewhere(each, present):
+        if each.source is not None and each.before and not _has(present, each.source, each.before.table_id):
             return _lost_name(each.source)
         if each.before is None or each.source is not None:
             parent = each.path[:-1]
@@ -228,7 +232,7 @@ class Comparer:
             return f"'{name}' was changed in the catalog, too"
         gone = each.kind in ("dropped", "replaced")
         if each.after is None and each.of == NAMESPACE:
-            dropped = {one.source or one.path for one in plan.names if one.after is None or one.source is not None}
+            dropped = {one.lost_path for one in plan.names}
             if any(path_of(key) not in dropped for key, _ in present.subtree(each.path)):
                 return f"namespace '{name}' was dropped on the branch, and has more in the catalog"
         if gone and each.of not in (TABLE, NAMESPACE):
@@ -334,12 +338,10 @@ def _origin(table: Table) -> BranchOrigin:
     return table.origin
 
 
-def _is_elsewhere(rename: Difference, present: Tree) -> bool:
-    """Whether the catalog has no more the table that the branch renamed under its old name."""
-    assert rename.source is not None
-    assert rename.before is not None
-    now = present.find(rename.source)
-    return now is None or now.table_id != rename.before.table_id
+def _has(tree: Tree, path: Path, table_id: str) -> bool:
+    """Whether a name leads to this table."""
+    entry = tree.find(path)
+    return entry is not None and entry.table_id == table_id
 
 
 def _lost_name(path: Path) -> str:

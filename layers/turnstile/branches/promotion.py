@@ -296,12 +296,12 @@ class Promoter:
         for each in plan.names:
             if each.of == TABLE and each.kind in ("dropped", "replaced"):
                 writes += self._drop_table(each, plan, now)
+            if each.lost_path is not None:
+                removed.append(each.lost_path)
             if each.after is None:
-                removed.append(each.path)
                 continue
             entity = self._store.entity(plan.branch.catalog, each.after.obj)
             if each.source is not None:
-                removed.append(each.source)
                 moved, rows = self._rename(each, entity, plan, view, now)
                 put[_written_path(each.path, entity)] = moved
                 writes += rows

@@ -18,7 +18,7 @@ comparison leaves them out. A crash before 5 leaves the branch as it was, with o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -27,20 +27,19 @@ import msgspec
 
 from turnstile.branches.checks import ChangeOfView
 from turnstile.branches.comparison import ComparedTable, Comparer, Comparison
-from turnstile.branches.core.differences import Difference
 from turnstile.branches.core.entities import updated_access, updated_entity
 from turnstile.branches.core.net_change import UPDATE, NetChange, files_with_same_ids, moved_change
 from turnstile.branches.core.paths import below_branch
 from turnstile.branches.core.registry import OPEN, BranchRef
 from turnstile.branches.net_commits import NetCommits
-from turnstile.branches.refusals import busy, conflict, late_commit
+from turnstile.branches.refusals import busy, conflict
 from turnstile.branches.unchanged import return_unchanged
 from turnstile.branches.writes import branch_change, commit_at_once
 from turnstile.catalog.branches import Branch, base_of, branch_of
 from turnstile.catalog.changes.attempts import DraftCommit, draft_commit
 from turnstile.catalog.changes.transactions import Applied
 from turnstile.catalog.changes.waiting import Edit
-from turnstile.catalog.core.entities import TABLE, Entity
+from turnstile.catalog.core.entities import Entity
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted_name, key_of
 from turnstile.catalog.core.rows import CatalogHead, swap_head
@@ -48,7 +47,6 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import snapshot_path
 from turnstile.catalog.reader import View
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.head import TableHead
 from turnstile.delta.proposals import CommitRequest, GroupRequest, HandOver, ReadVersion
 from turnstile.delta.transactions.groups import GroupRatifier
 from turnstile.store.core.errors import StateConflict, TooLarge
@@ -136,16 +134,12 @@ class Updater:
         meanwhile."""
         tables = [self._table_update(table) for table in plan.tables if table.path not in promoted]
         ended = [table for table in plan.tables if table.path in promoted]
-        dropped = list(self._dropped_heads(plan))
-        reasons = list(self._late_commits(plan, dropped))
-        if reasons:
-            raise _conflict(plan, reasons)
         row = self._world.refs.read(self._services.reader.key(plan.base.branch))
         if row is None or row["head"] != plan.branch.head:
             return None
         self._groups.remember([each.table.own for each in tables if each.has_commit])
         own = [self._commit(plan, each) for each in tables if each.has_commit]
-        compared = [*(each.table.theirs for each in tables), *(head for _, head in dropped)]
+        compared = [*(each.table.theirs for each in tables), *plan.dropped]
         reads: list[ReadVersion] = [ReadVersion(head.table_id, head.latest) for head in compared]
         reads += [HandOver(table.own.table_id, table.own.latest) for table in ended]
         latest_ict = max([head.last_ict for head in compared] + [table.theirs.last_ict + 1 for table in ended] + [0])
@@ -173,18 +167,6 @@ class Updater:
             self._commits.register(moved, each.table.theirs, ref)
         renumbered = files_with_same_ids(each.table.change, each.since) if marks else []
         return self._commits.request(head, UPDATE, parameters, moved, renumbered=renumbered)
-
-    # -- further conflicts --------------------------------------------------------------------------------------------
-
-    def _dropped_heads(self, plan: Comparison) -> Iterator[tuple[Difference, TableHead]]:
-        """The HEADs of the catalog's tables that the branch dropped or replaced."""
-        for each in plan.names:
-            if each.of == TABLE and each.before is not None and each.kind in ("dropped", "replaced"):
-                yield each, self._comparer.publish(each.before.table_id, dotted_name(*each.path))
-
-    def _late_commits(self, plan: Comparison, dropped: list[tuple[Difference, TableHead]]) -> Iterator[str]:
-        reasons = (late_commit(head, plan.base, dotted_name(*each.path)) for each, head in dropped)
-        return (reason for reason in reasons if reason is not None)
 
     # -- the write ----------------------------------------------------------------------------------------------------
 
@@ -223,8 +205,9 @@ class Updater:
         for each in tables:
             put[(*each.table.path[:-1], each.table.entity.name)] = self._updated_table(plan, each, present)
         for name in (*plan.names, *plan.rights):
+            if name.lost_path is not None:
+                removed.append(name.lost_path)
             if name.after is None or name.source is not None:
-                removed.append(name.source or name.path)
                 continue
             after = self._store.entity(branch.catalog, name.after.obj)
             before = self._entity(plan.base_tree, name.before)

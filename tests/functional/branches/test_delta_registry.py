@@ -31,14 +31,8 @@ def branched(site: PlansApi, name: str = "dev", **options: Any) -> dict[str, Any
     return dict(answer.json)
 
 
-def table(site: PlansApi, tables: str = DEFAULT, name: str = "t") -> dict[str, Any]:
-    answer = site.commits.get(f"{tables}/tables/{name}")
-    assert answer.status == 200, answer.text
-    return dict(answer.json)
-
-
 def append(site: PlansApi, tables: str, file: str, name: str = "t") -> int:
-    return site.add_files(table(site, tables, name)["table_id"], delta.add(file), isBlindAppend=True)
+    return site.add_files(site.table(name, tables)["table_id"], delta.add(file), isBlindAppend=True)
 
 
 def post(site: PlansApi, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -83,35 +77,37 @@ def test_by_default_no_commit_of_a_branch_has_a_domain(site: PlansApi) -> None:
     dev = DEV.format("dev")
     append(site, dev, "mine")
     append(site, DEFAULT, "theirs")
-    own = table(site, dev)
+    own = site.table("t", dev)
     post(site, "dev/update")
     assert [registry(site, own, version) for version in range(3)] == [None, None, None]
     assert [list(one) for one in actions(site, own, 0)] == [["commitInfo"]]
     version = post(site, "dev/promote", {})["tables"][0]["version"]
-    assert registry(site, table(site), version) is None
-    assert shown(site, table(site)) is None
+    assert registry(site, site.table("t", DEFAULT), version) is None
+    assert shown(site, site.table("t", DEFAULT)) is None
 
 
 def test_i28_a_branch_is_open_in_its_own_log_and_published_in_the_catalogs(site: PlansApi) -> None:
     site.create("t")
     append(site, DEFAULT, "a")
-    before = table(site)
+    before = site.table("t", DEFAULT)
     made = branched(site, delta_registry=True)
     assert made["delta_registry"] is True
     assert site.http.get(BRANCHES + "/dev").json == made
     assert site.http.patch(BRANCHES + "/dev", {"days": 9}).json["delta_registry"] is True
     dev = DEV.format("dev")
     append(site, dev, "mine")
-    own = table(site, dev)
+    own = site.table("t", dev)
     entry = {"branchId": own["table_id"], "name": "dev", "baseVersion": 1}
     opened = {**entry, "createdVersion": 1, "status": "open"}
     assert registry(site, own, 1) == shown(site, own) == [opened]
     assert own["location"] == f"{before['location']}/_branches/{opened['branchId']}"
-    assert [table(site)[name] for name in ("latest", "etag")] == [before[name] for name in ("latest", "etag")]
+    assert [site.table("t", DEFAULT)[name] for name in ("latest", "etag")] == [
+        before[name] for name in ("latest", "etag")
+    ]
     version = post(site, "dev/promote", {})["tables"][0]["version"]
     published = {**entry, "createdVersion": version, "status": "published", "publishedVersion": version}
     assert version == 2
-    assert registry(site, table(site), version) == shown(site, table(site)) == [published]
+    assert registry(site, site.table("t", DEFAULT), version) == shown(site, site.table("t", DEFAULT)) == [published]
 
 
 def test_i28_branches_in_the_registry_do_not_conflict_with_each_other(site: PlansApi) -> None:
@@ -122,14 +118,14 @@ def test_i28_branches_in_the_registry_do_not_conflict_with_each_other(site: Plan
     assert post(site, "one/promote", {})["tables"][0]["version"] == 1
     assert site.http.get(BRANCHES + "/two/diff").json["conflicts"] == []
     assert post(site, "two/promote", {})["tables"][0]["version"] == 2
-    found = shown(site, table(site)) or []
+    found = shown(site, site.table("t", DEFAULT)) or []
     assert [(each["name"], each["publishedVersion"]) for each in found] == [("one", 1), ("two", 2)]
     post(site, "three/promote", {})
-    assert registry(site, table(site), 3) is None
-    assert shown(site, table(site)) == found
+    assert registry(site, site.table("t", DEFAULT), 3) is None
+    assert shown(site, site.table("t", DEFAULT)) == found
     branched(site, "four", delta_registry=True)
     append(site, DEV.format("four"), "four")
-    own = shown(site, table(site, DEV.format("four"))) or []
+    own = shown(site, site.table("t", DEV.format("four"))) or []
     assert [(each["name"], each["status"]) for each in own] == [
         ("one", "published"), ("two", "published"), ("four", "open"),
     ]  # fmt: skip
@@ -145,14 +141,14 @@ def test_i28_an_update_moves_the_base_of_the_entry_and_brings_the_catalogs_regis
     post(site, "one/promote", {})
     append(site, DEFAULT, "theirs")
     assert post(site, "dev/update")["tables"][0]["base"] == 2
-    own = table(site, dev)
+    own = site.table("t", dev)
     found = shown(site, own) or []
     assert [(each["name"], each["baseVersion"], each["createdVersion"]) for each in found] == [
         ("one", 0, 1), ("dev", 2, 0),
     ]  # fmt: skip
     assert site.http.get(BRANCHES + "/dev/diff").json["conflicts"] == []
     assert post(site, "dev/promote", {})["tables"][0]["version"] == 3
-    found = shown(site, table(site)) or []
+    found = shown(site, site.table("t", DEFAULT)) or []
     assert [(each["name"], each["status"], each["baseVersion"]) for each in found] == [
         ("one", "published", 0), ("dev", "published", 2),
     ]  # fmt: skip
@@ -166,16 +162,16 @@ def test_i28_a_promotion_of_some_tables_registers_them_and_the_branch_stays_in_t
     for name in ("t", "u"):
         append(site, dev, "mine", name)
     post(site, "dev/promote", {"tables": ["default.t"]})
-    assert [each["status"] for each in shown(site, table(site)) or []] == ["published"]
-    assert shown(site, table(site, name="u")) is None
+    assert [each["status"] for each in shown(site, site.table("t", DEFAULT)) or []] == ["published"]
+    assert shown(site, site.table("u", DEFAULT)) is None
     append(site, dev, "again")
-    own = shown(site, table(site, dev)) or []
+    own = shown(site, site.table("t", dev)) or []
     assert [(each["status"], each["baseVersion"]) for each in own] == [("published", 0), ("open", 1)]
     post(site, "dev/promote", {})
-    found = shown(site, table(site)) or []
+    found = shown(site, site.table("t", DEFAULT)) or []
     assert [each["baseVersion"] for each in found] == [0, 1]
     assert len({each["branchId"] for each in found}) == 2
-    assert [each["status"] for each in shown(site, table(site, name="u")) or []] == ["published"]
+    assert [each["status"] for each in shown(site, site.table("u", DEFAULT)) or []] == ["published"]
 
 
 def test_a_table_without_the_feature_of_domains_has_no_registry(site: PlansApi, monkeypatch: Any) -> None:
@@ -185,9 +181,9 @@ def test_a_table_without_the_feature_of_domains_has_no_registry(site: PlansApi, 
     branched(site, delta_registry=True)
     dev = DEV.format("dev")
     append(site, dev, "mine")
-    assert shown(site, table(site, dev)) is None
+    assert shown(site, site.table("t", dev)) is None
     version = post(site, "dev/promote", {})["tables"][0]["version"]
-    assert registry(site, table(site), version) is shown(site, table(site)) is None
+    assert registry(site, site.table("t", DEFAULT), version) is shown(site, site.table("t", DEFAULT)) is None
 
 
 def test_a_registry_that_is_none_of_the_proposal_stays(site: PlansApi) -> None:
@@ -196,4 +192,4 @@ def test_a_registry_that_is_none_of_the_proposal_stays(site: PlansApi) -> None:
     branched(site, delta_registry=True)
     append(site, DEV.format("dev"), "mine")
     version = post(site, "dev/promote", {})["tables"][0]["version"]
-    assert not any("domainMetadata" in one for one in actions(site, table(site), version))
+    assert not any("domainMetadata" in one for one in actions(site, site.table("t", DEFAULT), version))

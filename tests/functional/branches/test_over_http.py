@@ -10,13 +10,9 @@ import pytest
 from tests.support.access.realm import Realm
 from tests.support.catalog import complete
 from tests.support.fakes import delta
-from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, PlansApi, refused
+from tests.support.v1 import BRANCHES, DEFAULT, DEV, DEV_DEFAULT, NAMESPACES, CatalogApi, PlansApi, refused
 from turnstile.branches import comparison
 from turnstile.store.core.names import published_path
-
-BRANCHES = "/v1/catalogs/main/branches"
-DEV = "/v1/catalogs/main@dev/namespaces"
-DEV_DEFAULT = DEV + "/default"
 
 
 @pytest.fixture
@@ -104,13 +100,6 @@ def test_i28_a_delta_table_of_a_branch_is_that_of_its_base_and_goes_on_by_itself
     assert paths == ["../../a", "c"], found.json
 
 
-def own(site: PlansApi, name: str = "t") -> dict[str, Any]:
-    """The table as the branch has it."""
-    answer = site.commits.get(f"{DEV_DEFAULT}/tables/{name}")
-    assert answer.status == 200, answer.text
-    return dict(answer.json)
-
-
 def files(site: PlansApi, table_id: str) -> list[str]:
     answer = site.plans.post(f"/v1/tables/{table_id}/plan", {})
     assert answer.status == 200, answer.text
@@ -129,8 +118,8 @@ def test_i28_a_promotion_makes_all_changes_of_a_branch_in_one_commit_of_the_cata
     untouched = site.create("untouched")["table_id"]
     site.add_files(id, add("a"))
     branched(site)
-    mine = own(site)["table_id"]
-    own(site, "untouched")
+    mine = site.table("t")["table_id"]
+    site.table("untouched")
     site.add_files(mine, add("b"), add("c"))
     site.add_files(mine, delta.remove("b"), add("d"))
     assert site.http.delete(DEV_DEFAULT + "/tables/gone").status == 204
@@ -219,7 +208,7 @@ def test_i28_what_both_changed_is_a_conflict_with_names_and_all_else_is_promoted
     id = site.create("t")["table_id"]
     site.add_files(id, add("a"), add("o"))
     branched(site)
-    table = own(site)
+    table = site.table("t")
     commit(site, table, mine, "mine")
     commit(site, {"table_id": id, "location": ""}, theirs, "theirs")
     conflicts = site.http.get(BRANCHES + "/dev/diff").json["conflicts"]
@@ -232,7 +221,7 @@ def test_i28_what_both_changed_is_a_conflict_with_names_and_all_else_is_promoted
     assert error["conflicts"] == conflicts and len(conflicts) == 1
     assert "'default.t'" in conflicts[0] and "version 2" in conflicts[0] and operation_of(theirs) in conflicts[0]
     assert site.commits.get(f"/v1/tables/{id}/head").json["latest"] == 2
-    assert own(site)["latest"] == 2
+    assert site.table("t")["latest"] == 2
 
 
 @pytest.mark.parametrize("mine", [APPEND, DELETE, REWRITE, OTHER, DEFINE])
@@ -240,7 +229,7 @@ def test_i28_every_operation_is_promoted_where_the_catalog_stood_still(site: Pla
     id = site.create("t")["table_id"]
     site.add_files(id, add("a"), add("o"))
     branched(site)
-    commit(site, own(site), mine, "mine")
+    commit(site, site.table("t"), mine, "mine")
     promoted(site)
     expected = {APPEND: ["a", "mine", "o"], DELETE: ["o"], REWRITE: ["mine", "o"], OTHER: ["a"], DEFINE: ["a", "o"]}
     assert sorted(path.rpartition("/")[2] for path in files(site, id)) == expected[mine]
@@ -255,7 +244,7 @@ def test_a_comparison_reads_no_more_commits_and_holds_no_more_files_than_its_bou
     site.create("u")
     branched(site)
     for name in ("t", "u"):
-        site.add_files(own(site, name)["table_id"], add("new"))
+        site.add_files(site.table(name)["table_id"], add("new"))
     monkeypatch.setattr(comparison, bound, 1)
     for answer in (site.http.get(BRANCHES + "/dev/diff"), site.http.post(BRANCHES + "/dev/promote", {})):
         error = refused(answer, 413, "TooLarge", "branch")
@@ -337,7 +326,7 @@ def test_i28_a_listed_table_of_a_branch_has_an_id_that_leads_nowhere_until_it_ha
     assert listed["table_id"] != id
     refused(site.commits.get(f"/v1/tables/{listed['table_id']}/head"), 404, "NoSuchTable")
     assert site.http.get(f"{listing}/t/entry").json.get("table_id") != id
-    mine = own(site)["table_id"]
+    mine = site.table("t")["table_id"]
     (listed,) = site.http.get(listing).json["tables"]
     assert listed["table_id"] == mine
     (listed,) = site.http.get(DEFAULT + "/tables").json["tables"]
@@ -383,7 +372,7 @@ def test_a_branch_shows_the_catalog_as_of_the_moment_that_it_is_made_from(site: 
     site.create("later")
     made = branched(site, **{"from": {"time": then}})
     assert names(site, "main@dev") == ["t"]
-    assert (own(site)["latest"], made["at"]) == (1, then * 1000)
+    assert (site.table("t")["latest"], made["at"]) == (1, then * 1000)
     refused(site.http.post(BRANCHES, {"name": "x", "from": {"seq": 99}}), 404, "NoSuchCatalogCommit", "from.seq")
     refused(site.http.post(BRANCHES, {"name": "x", "from": "tail"}), 400, "InvalidRequest")
 
@@ -413,7 +402,7 @@ def test_many_own_tables_are_dropped_with_their_branch(site: PlansApi, monkeypat
         site.create(f"t{number}")
     branched(site)
     for number in range(5):
-        ids.append(own(site, f"t{number}")["table_id"])
+        ids.append(site.table(f"t{number}")["table_id"])
     assert site.http.delete(BRANCHES + "/dev").status == 204
     assert {site.commits.get(f"/v1/tables/{id}/head").json["state"] for id in ids} == {"dropped"}
     assert names(site) == [f"t{number}" for number in range(5)]
@@ -449,7 +438,7 @@ def key() -> dict[str, str]:
 def test_i28_a_drop_under_a_key_drops_all_of_the_branch_and_is_done_once(site: PlansApi) -> None:
     site.create("t")
     branched(site)
-    mine = own(site)["table_id"]
+    mine = site.table("t")["table_id"]
     headers = key()
     for _ in range(2):
         assert site.http.call("DELETE", BRANCHES + "/dev", headers=headers).status == 204
@@ -464,7 +453,7 @@ def test_i28_many_tables_are_promoted_in_one_instant_and_tables_that_were_only_r
 ) -> None:
     ids = [site.create(f"t{at}")["table_id"] for at in range(number)]
     branched(site)
-    mine = [own(site, f"t{at}")["table_id"] for at in range(number)]
+    mine = [site.table(f"t{at}")["table_id"] for at in range(number)]
     for id in mine[3:]:
         site.add_files(id, add("x"))
     answer = promoted(site)
@@ -478,7 +467,7 @@ def test_i28_a_prepared_promotion_under_a_key_is_made_once_with_new_and_dropped_
     ids = [site.create(f"t{at}")["table_id"] for at in range(55)]
     branched(site)
     for at in range(1, 55):
-        site.add_files(own(site, f"t{at}")["table_id"], add("x"))
+        site.add_files(site.table(f"t{at}")["table_id"], add("x"))
     assert site.http.delete(f"{DEV_DEFAULT}/tables/t0").status == 204
     made = created_on_branch(site, "made")
     headers = key()
@@ -497,8 +486,8 @@ def test_i28_more_tables_are_only_read_than_one_change_returns(site: PlansApi, m
         site.create(f"t{at}")
     branched(site)
     for at in range(15):
-        own(site, f"t{at}")
-    site.add_files(own(site, "t0")["table_id"], add("x"))
+        site.table(f"t{at}")
+    site.add_files(site.table("t0")["table_id"], add("x"))
     assert [table["name"] for table in promoted(site)["tables"]] == ["default.t0"]
 
 
@@ -506,8 +495,8 @@ def test_i28_a_promotion_under_a_key_promotes_beside_a_table_that_was_only_read(
     id = site.create("t")["table_id"]
     site.create("read")
     branched(site)
-    own(site, "read")
-    site.add_files(own(site)["table_id"], add("x"))
+    site.table("read")
+    site.add_files(site.table("t")["table_id"], add("x"))
     headers = key()
     done = site.http.call("POST", BRANCHES + "/dev/promote", json_body={}, headers=headers)
     assert (done.status, [one["name"] for one in done.json["tables"]]) == (200, ["default.t"]), done.text
@@ -519,7 +508,7 @@ def test_i28_a_promotion_under_a_key_promotes_beside_a_table_that_was_only_read(
 def test_i28_a_branch_whose_drop_has_begun_can_only_be_dropped(site: PlansApi, monkeypatch: pytest.MonkeyPatch) -> None:
     site.create("t")
     branched(site)
-    own(site)
+    site.table("t")
     dead = RuntimeError("the process ends here")
 
     def die(*_: Any) -> Any:
@@ -565,7 +554,7 @@ def test_i12_grants_on_a_branch_stay_there_and_grants_in_the_catalog_are_no_conf
         assert site.http.patch(f"{rights}/{kind}/{name}", change).status == 200
     update = {"set": {"a": "b"}}
     assert site.http.patch(f"{DEV}/n", update).status == 200
-    site.add_files(own(site)["table_id"], add("x"))
+    site.add_files(site.table("t")["table_id"], add("x"))
     promoted(site)
     assert site.commits.get(f"/v1/tables/{id}/head").json["latest"] == 1
     shown = {name: site.http.get(f"{rights}/{kind}/main{name}").text for kind, name in (
@@ -594,7 +583,7 @@ def test_a_namespace_with_tables_of_the_catalog_is_dropped_on_a_branch_and_by_it
     site.create("t")
     site.create("u")
     branched(site)
-    own(site, "u")
+    site.table("u")
     assert site.http.delete(f"{DEV_DEFAULT}", cascade="true").status == 204
     assert names(site) == ["t", "u"]
     assert sorted((one["name"], one["change"]) for one in promoted(site)["names"]) == [
@@ -647,7 +636,7 @@ def test_i28_a_promotion_of_a_state_promotes_no_other_changes(site: PlansApi) ->
     id = site.create("t")["table_id"]
     site.add_files(id, add("a"))
     branched(site)
-    site.add_files(own(site)["table_id"], add("b"))
+    site.add_files(site.table("t")["table_id"], add("b"))
     staged = site.http.post(DEV_DEFAULT + "/staging-tables", {"name": "made"}).json
     content = delta.version_zero("create", site.world.clock.now_ms())
     site.world.storages.open(staged["location"]).put_if_absent(published_path(0), content)
@@ -655,7 +644,7 @@ def test_i28_a_promotion_of_a_state_promotes_no_other_changes(site: PlansApi) ->
     assert site.http.post(DEV_DEFAULT + "/tables", created).status == 201
     promote = BRANCHES + "/dev/promote"
     for change in (
-        lambda: site.add_files(own(site)["table_id"], add("c")),
+        lambda: site.add_files(site.table("t")["table_id"], add("c")),
         lambda: site.add_files(staged["table_id"], add("d")),
         lambda: site.http.post(DEV, {"name": "of_branch"}),
     ):

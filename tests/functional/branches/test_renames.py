@@ -7,28 +7,23 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, PlansApi, refused
+from tests.support.v1 import (
+    BRANCHES,
+    DEFAULT,
+    DEV,
+    DEV_DEFAULT,
+    NAMESPACES,
+    CatalogApi,
+    PlansApi,
+    refused,
+    two_tables_on_a_branch,
+)
 from turnstile.store.core.names import published_path
-
-BRANCHES = "/v1/catalogs/main/branches"
-DEV = "/v1/catalogs/main@dev/namespaces"
-DEV_DEFAULT = DEV + "/default"
 
 
 @pytest.fixture
 def site(api: CatalogApi) -> PlansApi:
-    site = PlansApi(api)
-    for name in ("t", "u"):
-        site.add_files(site.create(name)["table_id"], delta.add("a"))
-    branched = site.http.post(BRANCHES, {"name": "dev"})
-    assert branched.status == 201, branched.text
-    return site
-
-
-def table(site: PlansApi, name: str, tables: str = DEV_DEFAULT) -> dict[str, Any]:
-    answer = site.commits.get(f"{tables}/tables/{name}")
-    assert answer.status == 200, answer.text
-    return dict(answer.json)
+    return two_tables_on_a_branch(api)
 
 
 def rename(site: PlansApi, name: str, new_name: str, namespace: str = "default", tables: str = DEV_DEFAULT) -> None:
@@ -37,11 +32,11 @@ def rename(site: PlansApi, name: str, new_name: str, namespace: str = "default",
 
 
 def add_file(site: PlansApi, name: str, path: str, tables: str = DEV_DEFAULT) -> None:
-    site.add_files(table(site, name, tables)["table_id"], delta.add(path), isBlindAppend=True)
+    site.add_files(site.table(name, tables)["table_id"], delta.add(path), isBlindAppend=True)
 
 
 def files(site: PlansApi, name: str, tables: str = DEFAULT) -> list[str]:
-    answer = site.plans.post(f"/v1/tables/{table(site, name, tables)['table_id']}/plan", {})
+    answer = site.plans.post(f"/v1/tables/{site.table(name, tables)['table_id']}/plan", {})
     assert answer.status == 200, answer.text
     return sorted(file["path"].rpartition("/")[2] for file in answer.json["files"])
 
@@ -62,7 +57,7 @@ def promote(site: PlansApi) -> dict[str, Any]:
 def test_i28_a_table_has_the_branchs_name_and_its_own_id_and_location_after_a_promotion(
     site: PlansApi, writes: bool
 ) -> None:
-    before = table(site, "t", DEFAULT)
+    before = site.table("t", DEFAULT)
     assert site.http.post(DEV, {"name": "of_branch"}).status == 201
     rename(site, "t", "New", "of_branch")
     new = DEV + "/of_branch"
@@ -75,7 +70,7 @@ def test_i28_a_table_has_the_branchs_name_and_its_own_id_and_location_after_a_pr
     assert [one["name"] for one in done["tables"]] == (["of_branch.new"] if writes else [])
     assert named in done["names"]
     refused(site.commits.get(f"{DEFAULT}/tables/t"), 404, "NoSuchTable", "table")
-    after = table(site, "new", NAMESPACES + "/of_branch")
+    after = site.table("new", NAMESPACES + "/of_branch")
     assert after["name"] == "main.of_branch.New", "the HEAD has it, too: rights follow from it"
     assert [after[key] for key in ("table_id", "location")] == [before[key] for key in ("table_id", "location")]
     assert files(site, "new", NAMESPACES + "/of_branch") == sorted(["a", "theirs", *(["mine"] if writes else [])])
@@ -158,7 +153,7 @@ def test_i28_a_table_with_the_old_name_of_another_is_refused(site: PlansApi) -> 
 
 
 def test_a_name_that_differs_in_case_alone_is_given_in_the_catalog(site: PlansApi) -> None:
-    table(site, "t")
+    site.table("t")
     answer = site.http.post(f"{DEV_DEFAULT}/tables/t/rename", {"name": "T"})
     error = refused(answer, 400, "InvalidRequest", "name")
     assert error["remedy"] == "rename it in the catalog, and update the branch"

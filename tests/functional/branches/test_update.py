@@ -9,7 +9,17 @@ import pytest
 
 from tests.support.catalog import LAKE
 from tests.support.fakes import delta
-from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, PlansApi, refused
+from tests.support.v1 import (
+    BRANCHES,
+    DEFAULT,
+    DEV,
+    DEV_DEFAULT,
+    NAMESPACES,
+    CatalogApi,
+    PlansApi,
+    refused,
+    two_tables_on_a_branch,
+)
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.branches.comparison import Comparison
@@ -17,29 +27,14 @@ from turnstile.branches.tables import OwnTables
 from turnstile.branches.update import Updater
 from turnstile.store.core.names import published_path
 
-BRANCHES = "/v1/catalogs/main/branches"
-DEV = "/v1/catalogs/main@dev/namespaces"
-DEV_DEFAULT = DEV + "/default"
-
 
 @pytest.fixture
 def site(api: CatalogApi) -> PlansApi:
-    site = PlansApi(api)
-    for name in ("t", "u"):
-        site.add_files(site.create(name)["table_id"], delta.add("a"))
-    branched = site.http.post(BRANCHES, {"name": "dev"})
-    assert branched.status == 201, branched.text
-    return site
-
-
-def table(site: PlansApi, name: str, tables: str = DEV_DEFAULT) -> dict[str, Any]:
-    answer = site.commits.get(f"{tables}/tables/{name}")
-    assert answer.status == 200, answer.text
-    return dict(answer.json)
+    return two_tables_on_a_branch(api)
 
 
 def files(site: PlansApi, name: str, tables: str = DEV_DEFAULT) -> list[str]:
-    answer = site.plans.post(f"/v1/tables/{table(site, name, tables)['table_id']}/plan", {})
+    answer = site.plans.post(f"/v1/tables/{site.table(name, tables)['table_id']}/plan", {})
     assert answer.status == 200, answer.text
     return sorted(file["path"] for file in answer.json["files"])
 
@@ -47,7 +42,7 @@ def files(site: PlansApi, name: str, tables: str = DEV_DEFAULT) -> list[str]:
 def add_files(site: PlansApi, name: str, *actions: dict[str, Any], tables: str = DEV_DEFAULT) -> None:
     """A commit, which is a blind append if it only adds files."""
     blind = not any("remove" in action for action in actions)
-    site.add_files(table(site, name, tables)["table_id"], *actions, isBlindAppend=blind)
+    site.add_files(site.table(name, tables)["table_id"], *actions, isBlindAppend=blind)
 
 
 def update(site: PlansApi) -> dict[str, Any]:
@@ -70,16 +65,16 @@ def test_i28_an_update_takes_over_commits_and_names_of_the_catalog_and_keeps_the
     site.create("later")
     assert site.http.post(NAMESPACES, {"name": "of_main"}).status == 201
     assert site.http.post(DEV, {"name": "of_branch"}).status == 201
-    id = table(site, "t")["table_id"]
+    id = site.table("t")["table_id"]
     updated = update(site)
     assert updated["tables"] == [{"name": "default.t", "table_id": id, "base": 2, "version": 3}]
     assert updated["branch"]["seq"] > before["seq"] and updated["branch"]["at"] > before["at"]
     assert updated["branch"] == site.http.get(BRANCHES + "/dev").json
-    assert table(site, "t")["table_id"] == id
+    assert site.table("t")["table_id"] == id
     assert files(site, "t") == ["../../a", "../../theirs", "mine"]
     assert files(site, "u") == ["../../a", "../../new"]
     assert [one["name"] for one in site.http.get(DEV).json["namespaces"]] == ["default", "of_branch", "of_main"]
-    assert table(site, "later")["latest"] == 0
+    assert site.table("later")["latest"] == 0
 
 
 def test_i28_a_promotion_after_updates_has_the_changes_of_the_branch_alone(site: PlansApi) -> None:
@@ -93,7 +88,7 @@ def test_i28_a_promotion_after_updates_has_the_changes_of_the_branch_alone(site:
     assert [(one["files_added"], one["files_removed"]) for one in changes["tables"]] == [(3, 1)]
     (promoted,) = promote(site)["tables"]
     assert promoted["version"] == 5
-    folder = f"_branches/{table(site, 't', DEFAULT)['table_id']}"
+    folder = f"_branches/{site.table('t', DEFAULT)['table_id']}"
     found = files(site, "t", DEFAULT)
     assert [path.rpartition("/")[2] for path in found if path.startswith("_branches/")] == ["mine0", "mine1", "mine2"]
     assert not any(path.startswith(folder) for path in found)
@@ -105,7 +100,7 @@ def test_i28_a_commit_of_an_update_is_in_the_branchs_log_with_its_catalog_and_ve
     add_files(site, "t", delta.add("x"), tables=DEFAULT)
     add_files(site, "t", delta.remove("x"), delta.add("y"), tables=DEFAULT)
     update(site)
-    loaded = table(site, "t")
+    loaded = site.table("t")
     Services(cast("Any", site.world), Settings(lake_root=LAKE)).publisher.publish(loaded["table_id"])
     read = site.world.storages.open(loaded["location"]).read(published_path(3), 100_000)
     assert read is not None
@@ -145,7 +140,7 @@ def test_i28_a_drop_on_the_branch_stays_after_an_update_and_is_promoted(site: Pl
 
 def test_i28_a_drop_in_the_catalog_reaches_the_branch_with_an_update(site: PlansApi) -> None:
     add_files(site, "u", delta.add("mine"))
-    assert table(site, "t")["latest"] == 1
+    assert site.table("t")["latest"] == 1
     assert site.http.delete(f"{DEFAULT}/tables/t").status == 204
     error = refused(site.http.post(BRANCHES + "/dev/update"), 409, "BranchConflict", "branch")
     assert error["conflicts"] == ["'default.t' was dropped, renamed or replaced in the catalog"]
@@ -155,7 +150,7 @@ def test_i28_a_drop_in_the_catalog_reaches_the_branch_with_an_update(site: Plans
 
 
 def test_an_update_of_a_branch_without_changes_shows_the_present(site: PlansApi) -> None:
-    table(site, "t")
+    site.table("t")
     add_files(site, "t", delta.add("new"), tables=DEFAULT)
     assert update(site)["tables"] == []
     assert files(site, "t") == ["../../a", "../../new"]
@@ -228,7 +223,7 @@ def test_i2_an_update_gives_new_rows_of_the_branch_other_ids_than_the_catalogs_n
         add_files(site, "r", file, {"domainMetadata": domain}, tables=tables)
 
     def ids(tables: str) -> dict[str, int]:
-        answer = site.plans.post(f"/v1/tables/{table(site, 'r', tables)['table_id']}/plan", {})
+        answer = site.plans.post(f"/v1/tables/{site.table('r', tables)['table_id']}/plan", {})
         return {file["path"].rpartition("/")[2]: file["baseRowId"] for file in answer.json["files"]}
 
     site.create("r", "default", "rowTracking", "domainMetadata")
@@ -278,7 +273,7 @@ def test_i28_some_tables_are_promoted_and_the_branch_goes_on_with_the_others(sit
 
 def test_a_table_that_the_branch_did_not_change_is_not_promoted(site: PlansApi) -> None:
     add_files(site, "t", delta.add("of_t"))
-    table(site, "u")
+    site.table("u")
     error = refused(promote_some(site, "default.t", "default.u"), 400, "InvalidRequest", "tables")
     assert error["message"] == "'default.u' is no Delta table that branch 'main@dev' changed"
     refused(promote_some(site), 400, "InvalidRequest", "tables")
@@ -288,16 +283,16 @@ def test_a_table_that_the_branch_did_not_change_is_not_promoted(site: PlansApi) 
 def test_i28_a_broken_expectation_of_another_table_does_not_keep_some_from_their_promotion(site: PlansApi) -> None:
     add_files(site, "t", delta.add("of_t"))
     unmet = delta.redefinition(
-        table(site, "u"), {"turnstile.expect.size": "row_count between 5 and 9"}, site.world.clock.now_ms()
+        site.table("u"), {"turnstile.expect.size": "row_count between 5 and 9"}, site.world.clock.now_ms()
     )
-    assert site.commits.post(f"/v1/tables/{table(site, 'u')['table_id']}/commits", unmet).status == 200
+    assert site.commits.post(f"/v1/tables/{site.table('u')['table_id']}/commits", unmet).status == 200
     assert promote_some(site, "default.u").status == 409
     assert promote_some(site, "default.t").status == 200
 
 
 def test_i28_a_promotion_of_some_tables_keeps_the_branchs_rights_on_the_others(site: PlansApi) -> None:
     add_files(site, "t", delta.add("of_t"))
-    table(site, "u")
+    site.table("u")
     change = {"changes": [{"principal": "ann", "add": ["SELECT"]}]}
     assert site.http.patch("/v1/permissions/table/main@dev.default.u", change).status == 200
     assert promote_some(site, "default.t").status == 200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -38,6 +38,11 @@ class Difference(msgspec.Struct, frozen=True):
         return "replaced" if self.after.table_id != self.before.table_id else "changed"
 
     @property
+    def lost_path(self) -> Path | None:
+        """The name that leads to nothing on the branch; None for none."""
+        return self.source or (self.path if self.after is None else None)
+
+    @property
     def of(self) -> str:
         """The kind of the entity."""
         entry = self.after or self.before
@@ -64,19 +69,25 @@ def differences(base: Tree, branch: Tree) -> list[Difference]:
     return found
 
 
-def renamed_tables(found: Iterable[Difference], sources: Mapping[Difference, str]) -> dict[Difference, Difference]:
-    """Returns the drops that are one half of a rename, with the rename: a table that the base had
-    under a name that is free on the branch, and that the branch has under a name that was free.
+def with_renames(found: Sequence[Difference], sources: Mapping[IndexEntry, str]) -> Iterator[Difference]:
+    """Yields the differences with each rename as one: of a table that the base has under a name
+    which is free on the branch, and the branch under a name which is free in the base.
 
     Args:
-        sources: tables of the branch, with the uuid of the catalog's table of each.
+        sources: the uuid of the catalog's table for entries of the branch.
     """
-    new = {source: each for each, source in sources.items() if each.before is None}
-    return {
-        each: Difference(made.path, each.before, made.after, each.path)
+    lost = {each.before.table_id: each for each in found if each.before is not None and each.after is None}
+    pairs = {
+        each: old
         for each in found
-        if each.after is None and each.before is not None and (made := new.get(each.before.table_id)) is not None
+        if each.before is None and each.after is not None and (old := lost.get(sources.get(each.after, ""))) is not None
     }
+    halves = set(pairs.values())
+    for each in found:
+        if (old := pairs.get(each)) is not None:
+            yield Difference(each.path, old.before, each.after, old.path)
+        elif each not in halves:
+            yield each
 
 
 def _entries(tree: Tree) -> Mapping[str, IndexEntry]:

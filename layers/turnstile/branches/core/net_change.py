@@ -12,6 +12,7 @@ Sources: Delta protocol, "Add File and Remove File", "Row Tracking"; Delta's ``C
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 from typing import Final
 
 import msgspec
@@ -214,26 +215,11 @@ def _operations(change: NetChange) -> str:
     return ", ".join(change.operations[:5])
 
 
-_MOVED: Final = (
-    "definition",
-    "domains",
-    "transactions",
-    "versions",
-    "blind",
-    "changes_rows",
-    "brings_rows",
-    "finds_rows",
-    "reads_rows",
-    "operations",
-)
-"""Attributes of a change that name no file."""
-
-
 def moved_change(change: NetChange, relocate: Callable[[Action], Action]) -> NetChange:
     """Returns a change with the paths of another table's log, by ``relocate``."""
-    moved = NetChange()
-    for name in _MOVED:
-        setattr(moved, name, getattr(change, name))
+    moved = copy(change)
+    moved.added = {}
+    moved.removed = {}
     for source, target in ((change.added, moved.added), (change.removed, moved.removed)):
         for body in source.values():
             action = relocate(body)

@@ -25,8 +25,8 @@ _NO_SNAPSHOT: Final = "list them: turnstile catalog snapshots CATALOG; a time is
 
 
 def named_snapshots_of(tree: Tree, store: CatalogStore) -> Iterator[NamedSnapshot]:
-    """Returns the snapshots that a tree names, in name order; none of a branch, in whose tree there
-    are those of its catalog."""
+    """Returns the snapshots that a tree names, in name order. Returns none for a branch: its tree
+    has the catalog's."""
     if is_branch(tree.catalog):
         return iter(())
     ids = [entry.obj for _, entry in tree.index.iterate(*ALL)]
